@@ -30,9 +30,11 @@ fn need_headers() {
     if found.is_ok() {
         return;
     }
+
     println!(
         "cargo::error=infiniband/verbs.h or rdma/rdma_cma.h is missing: install libibverbs-dev and librdmacm-dev (Debian, Ubuntu) or \
          rdma-core-devel (Fedora, RHEL, openSUSE), or leave this crate out with --workspace --exclude ferroce-exs"
     );
+
     process::exit(1);
 }

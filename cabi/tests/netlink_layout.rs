@@ -20,6 +20,7 @@ fn source() -> String {
         "RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_GET)",
         get.into(),
     );
+
     check(&format!("RDMA_NL_GET_CLIENT({get})"), family(get).into());
     check(&format!("RDMA_NL_GET_OP({get})"), command(get).into());
     check(&format!("(NLMSG_MIN_TYPE > {CONTROL})"), 1);

@@ -56,14 +56,17 @@ impl Fixture {
         let library = Library::open()?;
         let layout = library.layout();
         let init = library.symbol(c"_verbs_init_and_alloc_context");
+
         // SAFETY: the type of that symbol.
         let init: verbs_init_and_alloc_context = unsafe { std::mem::transmute(init) };
+
         // SAFETY: all bits zero is a valid `verbs_device`: integers, pointers and optional
         // functions.
         let mut device: Box<verbs_device> = Box::new(unsafe { std::mem::zeroed() });
         device.refcount = 1;
         let head = layout.context_head() * size_of::<Op>();
         let size = size_of::<verbs_context>() + head;
+
         // SAFETY: the device outlives the context; no command descriptor.
         let start = unsafe { init(&mut device.device, -1, size, null_mut(), 0) };
         assert!(!start.is_null());
@@ -124,8 +127,10 @@ fn each_public_operation_comes_from_its_slot() {
     let Some(fixture) = Fixture::new() else {
         return;
     };
+
     let marker = |slot: usize| 0x10_0000 + slot * 16;
     let slots = 0..fixture.layout.operations().len();
+
     // SAFETY: an optional function is one word; none of these is ever called.
     let table = slots.map(|slot| unsafe { std::mem::transmute::<usize, Op>(marker(slot)) });
     fixture.set_ops(&table.collect::<Vec<_>>());
@@ -140,6 +145,7 @@ fn each_public_operation_comes_from_its_slot() {
             );
         )*};
     }
+
     macro_rules! extended {
         ($($public:ident = $slot:ident),* $(,)?) => {$(
             assert_eq!(
@@ -149,6 +155,7 @@ fn each_public_operation_comes_from_its_slot() {
             );
         )*};
     }
+
     public!(
         _compat_alloc_pd = alloc_pd,
         _compat_dealloc_pd = dealloc_pd,
@@ -181,6 +188,7 @@ fn each_public_operation_comes_from_its_slot() {
         _compat_detach_mcast = detach_mcast,
         _compat_async_event = async_event,
     );
+
     extended!(
         advise_mr = advise_mr,
         alloc_null_mr = alloc_null_mr,
@@ -232,6 +240,7 @@ fn each_hidden_operation_is_called_from_its_slot() {
     let Some(fixture) = Fixture::new() else {
         return;
     };
+
     // SAFETY: the context lives; all bits zero is valid for these plain C structures.
     let (context, mut qp) = unsafe {
         (
@@ -241,10 +250,12 @@ fn each_hidden_operation_is_called_from_its_slot() {
     };
     qp.context = context;
     let mut pd = ibv_pd { context, handle: 0 };
+
     // `vendor_id` of `struct ibv_ece` must not be zero for ibv_set_ece(3).
     let mut ece = [1u32; 3];
     let mut port = [0u64; 16];
     type F = unsafe extern "C" fn(*mut c_void, *mut c_void, usize, usize, usize, c_int) -> usize;
+
     let qp: *mut c_void = (&raw mut qp).cast();
     let pd: *mut c_void = (&raw mut pd).cast();
     let cases = [
@@ -271,6 +282,7 @@ fn each_hidden_operation_is_called_from_its_slot() {
             null_mut(),
         ),
     ];
+
     for (name, function, first, second) in cases {
         let mut table: Vec<Op> = vec![None; fixture.layout.operations().len()];
         // SAFETY: from a function pointer to another; libibverbs calls it with integers, of which

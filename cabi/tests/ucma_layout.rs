@@ -81,6 +81,7 @@ fn source() -> String {
         sockaddr_ib { sib_family sib_pkey_be sib_flowinfo_be sib_addr sib_sid_be sib_sid_mask_be
             sib_scope_id }
     }
+
     values! { out;
         RDMA_USER_CM_ABI_VERSION RDMA_MAX_PRIVATE_DATA AF_IB RDMA_USER_CM_CMD_CREATE_ID
         RDMA_USER_CM_CMD_DESTROY_ID RDMA_USER_CM_CMD_BIND_IP RDMA_USER_CM_CMD_RESOLVE_IP
@@ -95,16 +96,19 @@ fn source() -> String {
         RDMA_OPTION_ID RDMA_OPTION_IB RDMA_OPTION_ID_TOS RDMA_OPTION_ID_REUSEADDR RDMA_OPTION_ID_AFONLY
         RDMA_OPTION_ID_ACK_TIMEOUT RDMA_OPTION_IB_PATH
     }
+
     writeln!(
         out,
         "_Static_assert(sizeof(struct sockaddr_in6) == {SOCKADDR_IN6_LEN}, \"in6\");"
     )
     .unwrap();
+
     writeln!(
         out,
         "_Static_assert(sizeof(struct __kernel_sockaddr_storage) == {SOCKADDR_STORAGE_LEN}, \"storage\");"
     )
     .unwrap();
+
     out
 }
 

@@ -44,6 +44,7 @@ fn source() -> String {
             flow_label
         }
     );
+
     check!(
         out,
         ib_user_mad_hdr {
@@ -51,6 +52,7 @@ fn source() -> String {
             reserved
         }
     );
+
     check!(
         out,
         ib_user_mad_reg_req {
@@ -63,6 +65,7 @@ fn source() -> String {
             rmpp_version
         }
     );
+
     check!(
         out,
         ib_user_mad_reg_req2 {
@@ -78,6 +81,7 @@ fn source() -> String {
             reserved
         }
     );
+
     for (name, value) in [
         (
             "IB_USER_MAD_ABI_VERSION",
@@ -95,6 +99,7 @@ fn source() -> String {
     ] {
         writeln!(out, "_Static_assert({name} == {value}, \"{name}\");").unwrap();
     }
+
     out
 }
 

@@ -38,6 +38,7 @@ fn structures(out: &mut String) {
             exs_evt_addrlen
         }
     );
+
     check!(
         out,
         "exs_evt_xfer_t" = EvtXfer {
@@ -47,6 +48,7 @@ fn structures(out: &mut String) {
             exs_evt_flags
         }
     );
+
     check!(
         out,
         "exs_evt_xferfile_t" = EvtXferfile {
@@ -56,6 +58,7 @@ fn structures(out: &mut String) {
             exs_evt_flags
         }
     );
+
     check!(
         out,
         "exs_event_t" = Event {
@@ -66,6 +69,7 @@ fn structures(out: &mut String) {
             exs_evt_union
         }
     );
+
     check!(
         out,
         "exs_acceptaddr_t" = AcceptAddr {
@@ -75,6 +79,7 @@ fn structures(out: &mut String) {
             exs_ahandle
         }
     );
+
     check!(
         out,
         "exs_iovec_t" = IoVec {
@@ -83,6 +88,7 @@ fn structures(out: &mut String) {
             exs_iov_mhandle
         }
     );
+
     check!(
         out,
         "exs_fdvec_t" = FdVec {
@@ -92,6 +98,7 @@ fn structures(out: &mut String) {
             exs_fildes
         }
     );
+
     check!(
         out,
         "exs_pathvec_t" = PathVec {
@@ -101,6 +108,7 @@ fn structures(out: &mut String) {
             exs_path
         }
     );
+
     check!(
         out,
         "exs_xferfile_t" = XferFile {
@@ -108,6 +116,7 @@ fn structures(out: &mut String) {
             exs_xfv
         }
     );
+
     check!(
         out,
         "exs_signal_t" = ExsSignal {
@@ -162,6 +171,7 @@ fn numbers(out: &mut String) {
         EXS_F_GETFILELIMIT,
         EXS_F_SETFILELIMIT,
     );
+
     // Pointers are no constants for an assertion; their values are for a function.
     writeln!(
         out,
@@ -187,10 +197,12 @@ fn holds(source: &str) -> bool {
         .arg(&file)
         .output()
         .expect("a C compiler");
+
     if !compiled.status.success() {
         eprintln!("{}", String::from_utf8_lossy(&compiled.stderr));
         return false;
     }
+
     Command::new(program).status().unwrap().success()
 }
 
@@ -221,6 +233,7 @@ fn every_function_is_declared_and_exported() {
         names.dedup();
         names
     };
+
     let header = include_str!("../include/exs.h");
     let code: String = header
         .split("/*")
@@ -236,6 +249,7 @@ fn every_function_is_declared_and_exported() {
         ),
         "(",
     );
+
     defined.retain(|name| declared.contains(name) || name == "exs_fcntl_argument");
     let wanted: Vec<String> = declared
         .iter()

@@ -83,7 +83,9 @@ impl Attention {
         if next == Next::Sleep {
             self.sleepers.fetch_add(1, SeqCst);
         }
+
         self.left.store(self.now(), SeqCst);
+
         // Whoever is last sees those that sleep already, and they were not last.
         if self.lookers.fetch_sub(1, SeqCst) > 1 {
             return Duty::None;
@@ -91,6 +93,7 @@ impl Attention {
         if next != Next::Back || !self.brisk.load(SeqCst) || self.sleepers.load(SeqCst) > 0 {
             return Duty::Arm;
         }
+
         match self.watched.swap(true, SeqCst) {
             true => Duty::None,
             false => Duty::Watch,
@@ -128,6 +131,7 @@ impl Watcher {
             self.next = None;
             return (false, None);
         }
+
         let looks = attention.looks.load(SeqCst);
         match self.next {
             Some((when, _)) if now < when => return (false, Some(when - now)),
@@ -139,6 +143,7 @@ impl Watcher {
             }
             _ => self.next = Some((now + WATCH, looks)),
         }
+
         (false, Some(WATCH))
     }
 }
@@ -177,6 +182,7 @@ mod tests {
             watcher.watch(&attention, start + WATCH),
             (false, Some(WATCH))
         );
+
         assert_eq!(watcher.watch(&attention, start + WATCH * 2), (true, None));
         assert!(!attention.attended());
         assert_eq!(watcher.watch(&attention, start + WATCH * 3), (false, None));

@@ -59,7 +59,9 @@ impl Library {
         if !LIBRARY.load(Ordering::Acquire).is_null() {
             return Err(Errno(libc::EALREADY));
         }
+
         let cm = CmChannel::open()?;
+
         // SAFETY: makes descriptors, which are ours.
         let (epoll, wake) = unsafe {
             (
@@ -70,6 +72,7 @@ impl Library {
         if epoll < 0 || wake < 0 {
             return Err(Errno::last());
         }
+
         let library: &'static Self = Box::leak(Box::new(Self {
             cm,
             sockets: RwLock::default(),
@@ -83,9 +86,11 @@ impl Library {
             wake,
             attention: Attention::new(),
         }));
+
         library.watch(library.cm.fd, CM)?;
         library.watch(wake, WAKE)?;
         start(library)?;
+
         // The child of a fork has neither the thread nor the devices: it must start anew. The
         // parent's is left alone. SAFETY: the handler only stores a pointer.
         unsafe { libc::pthread_atfork(None, None, Some(forget_in_child)) };
@@ -305,6 +310,7 @@ impl Library {
         let Some(socket) = self.by_key(key) else {
             return;
         };
+
         let settle = {
             let mut inner = socket.lock();
             let conn: Option<&mut Conn> = match &mut inner.phase {
@@ -321,6 +327,7 @@ impl Library {
                 .connected()
                 .is_ok_and(|conn| conn.link() == crate::conn::Link::Up)
         };
+
         if settle {
             socket.settle(self);
         }

@@ -83,10 +83,12 @@ impl Accept {
             exs_evt_addr: self.address,
             exs_evt_addrlen: 0,
         };
+
         let result = result.map(|(fd, length)| {
             detail.exs_evt_newsocket = fd;
             detail.exs_evt_addrlen = length;
         });
+
         self.target.end(
             EXS_EVT_ACCEPT,
             listener,
@@ -149,18 +151,21 @@ pub(crate) fn serve(library: &Library, listener: &Socket) {
         let Some((accept, child)) = listening.matched() else {
             return;
         };
+
         drop(inner);
         let given = library.give_descriptor(&child);
         let result = given.and_then(|new| {
             let peer = child.lock().connected().map(|conn| conn.peer())?;
             accept.fill(new, &peer)
         });
+
         if result.is_err() {
             if let Ok(new) = given {
                 let _ = library.unname(new);
             }
             child.abandon(library);
         }
+
         accept.end(fd, result);
     }
 }
@@ -168,14 +173,17 @@ pub(crate) fn serve(library: &Library, listener: &Socket) {
 /// A connection request has come for a listener.
 pub(crate) fn request(library: &Library, event: &CmEvent) {
     let key = library.next_key();
+
     // SAFETY: the connection manager has just handed it over.
     let Some(mut id) = (unsafe { CmId::adopt(event, key) }) else {
         return;
     };
+
     let Some(listener) = library.by_key(event.context) else {
         id.reject();
         return;
     };
+
     let private = &event.private[..(event.private_length as usize).min(event.private.len())];
     let hello = Hello::parse(private).filter(|hello| hello.messages == listener.messages);
     let room = {
@@ -190,6 +198,7 @@ pub(crate) fn request(library: &Library, event: &CmEvent) {
             _ => false,
         }
     };
+
     let (Some(hello), true) = (hello, room) else {
         id.reject();
         if room {
@@ -197,6 +206,7 @@ pub(crate) fn request(library: &Library, event: &CmEvent) {
         }
         return;
     };
+
     if begin(library, &listener, id, key, &hello).is_err() {
         // Without resources for it: the peer is refused by the identifier's end.
         library.forget(key);
@@ -253,18 +263,22 @@ pub(crate) fn established(library: &Library, child: &Arc<Socket>, good: bool) {
             }
         }
     };
+
     let Some(listener) = library.by_key(listener) else {
         child.abandon(library);
         return;
     };
+
     if !good {
         arrived(&listener, None);
         child.abandon(library);
         return;
     }
+
     if let Some(unwanted) = arrived(&listener, Some(Arc::clone(child))) {
         unwanted.abandon(library);
         return;
     }
+
     serve(library, &listener);
 }

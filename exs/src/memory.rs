@@ -45,6 +45,7 @@ pub(crate) fn read_string(address: usize, most: usize) -> Result<Vec<u8>> {
         }
         string.extend_from_slice(&bytes);
     }
+
     Err(Errno(libc::ENAMETOOLONG))
 }
 
@@ -78,6 +79,7 @@ pub(crate) fn check(address: usize, length: usize, used: Use) -> Result<()> {
     let last = address
         .checked_add(length.max(1) - 1)
         .ok_or(Errno(libc::EFAULT))?;
+
     // One byte of each page.
     let places: Vec<usize> = std::iter::once(address)
         .chain((address / PAGE + 1..=last / PAGE).map(|page| page * PAGE))
@@ -98,6 +100,7 @@ pub(crate) fn check(address: usize, length: usize, used: Use) -> Result<()> {
             whole(written, places.len(), || ())?;
         }
     }
+
     Ok(())
 }
 
@@ -146,6 +149,7 @@ impl Memory {
             flags,
             regions: Mutex::new(Vec::new()),
         };
+
         memory
             .readable()
             .and_then(|()| memory.region(device).map(drop))
@@ -154,6 +158,7 @@ impl Memory {
                 Errno(libc::EFAULT) if mapped(address, length) => Errno(libc::EACCES),
                 error => error,
             })?;
+
         Ok(memory)
     }
 
@@ -244,6 +249,7 @@ impl Buffer {
             region: None,
             _registered: None,
         };
+
         if let Some(memory) = registered {
             let barred = match used {
                 Use::Send => EXS_MRF_SEND_DISABLE,
@@ -266,6 +272,7 @@ impl Buffer {
         } else {
             check(address, length, used)?;
         }
+
         Ok(buffer)
     }
 
@@ -326,17 +333,22 @@ mod tests {
             read_string(text.as_ptr() as usize, text.len()),
             Ok(far.clone())
         );
+
         assert_eq!(
             read_string(text.as_ptr() as usize, PAGE),
             Err(Errno(libc::ENAMETOOLONG))
         );
+
         assert_eq!(read_string(8, PAGE), Err(Errno(libc::EFAULT)));
+
         // There, but not to be written.
         static CONSTANT: [u8; 3] = [0; 3];
+
         assert_eq!(
             write_bytes(CONSTANT.as_ptr() as usize, &bytes),
             Err(Errno(libc::EFAULT))
         );
+
         assert!(mapped(CONSTANT.as_ptr() as usize, 3));
         assert!(!mapped(4096, 3));
         let fault = Err(Errno(libc::EFAULT));
@@ -345,6 +357,7 @@ mod tests {
             check(large.as_mut_ptr() as usize, 300_000, Use::Receive),
             Ok(())
         );
+
         assert!(large.iter().all(|byte| *byte == 7));
         assert_eq!(check(CONSTANT.as_ptr() as usize, 3, Use::Send), Ok(()));
         assert_eq!(check(CONSTANT.as_ptr() as usize, 3, Use::Receive), fault);

@@ -62,16 +62,19 @@ fn run(library: &'static Library) {
         if alone {
             guarded(|| library.arm());
         }
+
         let (expired, next) = library.expired(now);
         for key in expired {
             if let Some(socket) = library.by_key(key) {
                 guarded(|| socket.overdue(library));
             }
         }
+
         let next = [next, watching].into_iter().flatten().min();
         let timeout = next.map_or(-1, |next| {
             next.as_micros().div_ceil(1000).min(60_000) as i32
         });
+
         // SAFETY: there is room for 16 events.
         let count = unsafe { libc::epoll_wait(library.epoll, events.as_mut_ptr(), 16, timeout) };
         for event in &events[..count.clamp(0, 16) as usize] {
@@ -119,9 +122,11 @@ fn handle(library: &Library, event: &CmEvent) {
         listen::request(library, event);
         return;
     }
+
     let Some(socket) = library.by_key(event.context) else {
         return;
     };
+
     match event.kind {
         ADDR_RESOLVED => address_resolved(&socket),
         ROUTE_RESOLVED => route_resolved(library, &socket),
@@ -174,6 +179,7 @@ fn route_resolved(library: &Library, socket: &Socket) {
             return;
         }
     };
+
     let made = library
         .device(id.verbs())
         .and_then(|device| Conn::new(socket.key, socket.messages, id, device))
@@ -182,6 +188,7 @@ fn route_resolved(library: &Library, socket: &Socket) {
             conn.connect()?;
             Ok(conn)
         });
+
     match made {
         Ok(conn) => inner.phase = Phase::Connecting(Box::new(conn), target),
         Err(error) => {
@@ -208,6 +215,7 @@ fn established(library: &Library, socket: &Arc<Socket>, event: &CmEvent) {
             return;
         }
     };
+
     let private = &event.private[..(event.private_length as usize).min(event.private.len())];
     let fd = inner.fd;
     let result = match Hello::parse(private) {
@@ -223,6 +231,7 @@ fn established(library: &Library, socket: &Arc<Socket>, event: &CmEvent) {
             Err(Errno(libc::EPROTO))
         }
     };
+
     drop(inner);
     target.end(
         crate::abi::EXS_EVT_CONNECT,

@@ -107,10 +107,12 @@ impl Queue {
             state.events.push_back(event);
             state.signal
         };
+
         self.posted.fetch_add(1, Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) > 0 {
             self.wake();
         }
+
         if let Some(signal) = signal {
             let value = libc::sigval {
                 sival_ptr: signal.value as *mut _,
@@ -156,11 +158,13 @@ impl Queue {
         if wait == Wait::BusyPoll {
             ready_to_wait()?;
         }
+
         progress.begin();
         let looked = match wait {
             Wait::Notify => Ok(None),
             _ => self.look(least, most, until, started, wait, patience, progress),
         };
+
         progress.end(match &looked {
             Ok(None) => Next::Sleep,
             // A signal announces the next event: what would bring it forward must not wait for the
@@ -168,10 +172,12 @@ impl Queue {
             Ok(Some(_)) if !signaled => Next::Back,
             _ => Next::Away,
         });
+
         if let Some(events) = looked? {
             self.learn(started.elapsed(), patience);
             return Ok(events);
         }
+
         let slept = ready_to_wait().and_then(|()| self.sleep(least, most, until));
         progress.awake();
         self.learn(started.elapsed(), patience);
@@ -195,6 +201,7 @@ impl Queue {
             if let Some(events) = ready(&mut self.state.lock(), least, most)? {
                 return Ok(Some(events));
             }
+
             let now = Instant::now();
             if until.is_some_and(|until| now >= until) {
                 return Ok(Some(self.remaining(most)));
@@ -205,6 +212,7 @@ impl Queue {
             if wait == Wait::Adaptive && now - since > patience {
                 return Ok(None);
             }
+
             std::hint::spin_loop();
         }
     }
@@ -228,10 +236,12 @@ impl Queue {
                 Ok(None) => self.futex_wait(seen, until),
                 _ => Ok(()),
             };
+
             self.sleepers.fetch_sub(1, Ordering::SeqCst);
             if let Some(events) = found? {
                 return Ok(events);
             }
+
             match slept {
                 Err(Errno(libc::ETIMEDOUT)) => {
                     let ready = ready(&mut self.state.lock(), least, most)?;
@@ -260,6 +270,7 @@ impl Queue {
         let timeout = timeout
             .as_ref()
             .map_or(std::ptr::null(), |timeout| timeout as *const _);
+
         // SAFETY: the word and the timeout outlive the call.
         let answer = unsafe {
             libc::syscall(
@@ -270,6 +281,7 @@ impl Queue {
                 timeout,
             )
         };
+
         match answer {
             0 => Ok(()),
             _ => match Errno::last() {

@@ -305,7 +305,9 @@ pub fn recognise(
     if fitting.is_empty() {
         return Err(unserved);
     }
+
     let qp_mask = qp_mask().ok_or(unserved)?;
+
     // A function may yet be appended to `struct ibv_qp_ex` without any other sign, as it was in v44
     // and v45.
     fitting

@@ -25,6 +25,7 @@ fn device(out: &mut String) {
             ndev_ifindex
         }
     );
+
     check!(
         out,
         "struct ibv_device_attr",
@@ -80,10 +81,12 @@ fn device_ex(out: &mut String) {
         "struct ibv_query_device_ex_input",
         ibv_query_device_ex_input { comp_mask }
     );
+
     check!(out, "struct ibv_odp_caps", ibv_odp_caps {
         general_caps, rc_odp_caps => "per_transport_caps.rc_odp_caps", uc_odp_caps => "per_transport_caps.uc_odp_caps",
         ud_odp_caps => "per_transport_caps.ud_odp_caps",
     });
+
     check!(
         out,
         "struct ibv_tso_caps",
@@ -92,6 +95,7 @@ fn device_ex(out: &mut String) {
             supported_qpts
         }
     );
+
     check!(
         out,
         "struct ibv_rss_caps",
@@ -103,6 +107,7 @@ fn device_ex(out: &mut String) {
             rx_hash_function,
         }
     );
+
     check!(
         out,
         "struct ibv_packet_pacing_caps",
@@ -112,6 +117,7 @@ fn device_ex(out: &mut String) {
             supported_qpts,
         }
     );
+
     check!(
         out,
         "struct ibv_tm_caps",
@@ -123,6 +129,7 @@ fn device_ex(out: &mut String) {
             max_sge
         }
     );
+
     check!(
         out,
         "struct ibv_cq_moderation_caps",
@@ -131,6 +138,7 @@ fn device_ex(out: &mut String) {
             max_cq_period
         }
     );
+
     check!(
         out,
         "struct ibv_pci_atomic_caps",
@@ -140,6 +148,7 @@ fn device_ex(out: &mut String) {
             compare_swap
         }
     );
+
     check!(
         out,
         "struct ibv_device_attr_ex",
@@ -195,6 +204,7 @@ fn addresses(out: &mut String) {
             port_cap_flags2,
         }
     );
+
     check!(
         out,
         "struct ibv_global_route",
@@ -206,6 +216,7 @@ fn addresses(out: &mut String) {
             traffic_class,
         }
     );
+
     check!(
         out,
         "struct ibv_ah_attr",

@@ -23,6 +23,7 @@ fn windows_and_connections(out: &mut String) {
             r#type
         }
     );
+
     check!(
         out,
         "struct ibv_mw_bind_info",
@@ -33,6 +34,7 @@ fn windows_and_connections(out: &mut String) {
             mw_access_flags
         }
     );
+
     check!(
         out,
         "struct ibv_mw_bind",
@@ -42,6 +44,7 @@ fn windows_and_connections(out: &mut String) {
             bind_info
         }
     );
+
     check!(out, "struct ibv_xrcd", ibv_xrcd { context });
     check!(
         out,
@@ -52,6 +55,7 @@ fn windows_and_connections(out: &mut String) {
             oflags
         }
     );
+
     check!(
         out,
         "struct ibv_qp_open_attr",
@@ -63,6 +67,7 @@ fn windows_and_connections(out: &mut String) {
             qp_type
         }
     );
+
     check!(
         out,
         "struct ibv_ece",
@@ -72,6 +77,7 @@ fn windows_and_connections(out: &mut String) {
             comp_mask
         }
     );
+
     check!(
         out,
         "struct ibv_qp_rate_limit_attr",
@@ -92,6 +98,7 @@ fn domains_and_memory(out: &mut String) {
         "struct ibv_td_init_attr",
         ibv_td_init_attr { comp_mask }
     );
+
     check!(
         out,
         "struct ibv_parent_domain_init_attr",
@@ -104,6 +111,7 @@ fn domains_and_memory(out: &mut String) {
             pd_context
         }
     );
+
     check!(
         out,
         "struct ibv_values_ex",
@@ -112,6 +120,7 @@ fn domains_and_memory(out: &mut String) {
             raw_clock
         }
     );
+
     check!(
         out,
         "struct ibv_moderate_cq",
@@ -120,6 +129,7 @@ fn domains_and_memory(out: &mut String) {
             cq_period
         }
     );
+
     check!(
         out,
         "struct ibv_modify_cq_attr",
@@ -128,6 +138,7 @@ fn domains_and_memory(out: &mut String) {
             moderate
         }
     );
+
     check!(
         out,
         "struct ibv_dm",
@@ -139,6 +150,7 @@ fn domains_and_memory(out: &mut String) {
             handle
         }
     );
+
     check!(
         out,
         "struct ibv_alloc_dm_attr",
@@ -148,6 +160,7 @@ fn domains_and_memory(out: &mut String) {
             comp_mask
         }
     );
+
     check!(out, "struct ibv_ops_wr", ibv_ops_wr {
         wr_id, next, opcode, flags, unexpected_cnt => "tm.unexpected_cnt", handle => "tm.handle", add => "tm.add",
     });
@@ -164,6 +177,7 @@ fn domains_and_memory(out: &mut String) {
         "IBV_OPS_TM_SYNC" = IBV_OPS_TM_SYNC,
         "IBV_TM_CAP_RC" = IBV_TM_CAP_RC,
     );
+
     check!(out, "struct ibv_wc_tm_info", ibv_wc_tm_info { tag, r#priv });
 }
 

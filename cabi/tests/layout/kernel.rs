@@ -18,16 +18,19 @@ pub(crate) fn check(out: &mut String) {
             out_words
         }
     );
+
     check!(
         out,
         "struct ib_uverbs_create_comp_channel",
         ib_uverbs_create_comp_channel { response }
     );
+
     check!(
         out,
         "struct ib_uverbs_create_comp_channel_resp",
         ib_uverbs_create_comp_channel_resp { fd }
     );
+
     check!(
         out,
         "struct ib_uverbs_async_event_desc",
@@ -37,11 +40,13 @@ pub(crate) fn check(out: &mut String) {
             reserved
         }
     );
+
     check!(
         out,
         "struct ib_uverbs_comp_event_desc",
         ib_uverbs_comp_event_desc { cq_handle }
     );
+
     check!(
         out,
         "struct ib_uverbs_ioctl_hdr",
@@ -55,6 +60,7 @@ pub(crate) fn check(out: &mut String) {
             reserved2,
         }
     );
+
     check!(
         out,
         "struct ib_uverbs_attr",
@@ -66,6 +72,7 @@ pub(crate) fn check(out: &mut String) {
             data
         }
     );
+
     check!(out, "struct ib_uverbs_gid_entry", ibv_gid_entry {
         gid, gid_index, port_num, gid_type, ndev_ifindex => "netdev_ifindex",
     });

@@ -105,11 +105,13 @@ fn compile(source: &str, include: Option<&Path>) {
     if let Some(include) = include {
         command.arg("-I").arg(include);
     }
+
     let out = command
         .args(["-std=gnu11", "-fsyntax-only"])
         .arg(&file)
         .output()
         .expect("cc");
+
     assert!(
         out.status.success(),
         "{}",
@@ -173,6 +175,7 @@ fn provider_interface_against_source() {
         layout_of(&read("CMakeLists.txt")),
         read("libibverbs/driver.h"),
     );
+
     let map = read("libibverbs/libibverbs.map.in");
     assert!(has_word(&map, layout.mark.to_str().unwrap()), "{layout:?}");
     let verbs_h = read("libibverbs/verbs.h");
@@ -185,6 +188,7 @@ fn provider_interface_against_source() {
     ] {
         std::os::unix::fs::symlink(tree.join(folder), include.path().join(name)).unwrap();
     }
+
     let mut source = String::from("#include <sys/types.h>\n");
     public(&mut source, &verbs_h);
     let mut private = String::new();

@@ -21,6 +21,7 @@ fn requests(out: &mut String) {
         wr_id, next, sg_list, num_sge, opcode, send_flags, imm_or_rkey => "imm_data", wr,
         xrc_remote_srqn => "qp_type.xrc.remote_srqn", bind_mw,
     });
+
     value!(
         out,
         "offsetof(struct ibv_send_wr, wr.atomic.rkey) - offsetof(struct ibv_send_wr, wr)" =
@@ -34,6 +35,7 @@ fn requests(out: &mut String) {
         "offsetof(struct ibv_send_wr, bind_mw.bind_info) - offsetof(struct ibv_send_wr, bind_mw)" =
             offset_of!(ibv_send_wr_bind_mw, bind_info),
     );
+
     check!(
         out,
         "struct ibv_recv_wr",
@@ -44,6 +46,7 @@ fn requests(out: &mut String) {
             num_sge
         }
     );
+
     check!(out, "struct ibv_wc", ibv_wc {
         wr_id, status, opcode, vendor_err, byte_len, imm_or_rkey => "imm_data", qp_num, src_qp, wc_flags, pkey_index,
         slid, sl, dlid_path_bits,
@@ -84,11 +87,13 @@ fn extended_queues(out: &mut String) {
             wr_flush,
         }
     );
+
     check!(
         out,
         "struct ibv_poll_cq_attr",
         ibv_poll_cq_attr { comp_mask }
     );
+
     check!(
         out,
         "struct ibv_cq_ex",
@@ -142,6 +147,7 @@ fn context(out: &mut String) {
             ibdev_path,
         }
     );
+
     check!(
         out,
         "struct ibv_context_ops",
@@ -180,6 +186,7 @@ fn context(out: &mut String) {
             _compat_async_event,
         }
     );
+
     check!(
         out,
         "struct ibv_context",
@@ -262,6 +269,7 @@ fn objects(out: &mut String) {
             rkey
         }
     );
+
     check!(
         out,
         "struct ibv_comp_channel",
@@ -271,6 +279,7 @@ fn objects(out: &mut String) {
             refcnt
         }
     );
+
     check!(
         out,
         "struct ibv_cq",
@@ -286,6 +295,7 @@ fn objects(out: &mut String) {
             async_events_completed,
         }
     );
+
     check!(
         out,
         "struct ibv_srq",
@@ -299,6 +309,7 @@ fn objects(out: &mut String) {
             events_completed
         }
     );
+
     check!(
         out,
         "struct ibv_qp",
@@ -318,6 +329,7 @@ fn objects(out: &mut String) {
             events_completed,
         }
     );
+
     check!(
         out,
         "struct ibv_ah",
@@ -327,6 +339,7 @@ fn objects(out: &mut String) {
             handle
         }
     );
+
     check!(
         out,
         "struct ibv_async_event",

@@ -21,6 +21,7 @@ pub(crate) fn check_version(out: &mut String, driver_h: &str, layout: &Layout) {
         layout.qp_mask() + offset_of!(verbs_qp_tail, xrcd),
     )
     .unwrap();
+
     if layout.operations().contains(&"reg_mr_ex") {
         check!(
             out,
@@ -63,6 +64,7 @@ fn definition<'a>(driver_h: &'a str, kind: &str, name: &str) -> &'a str {
 pub(crate) fn check(out: &mut String, driver_h: &str) {
     out.push_str("#include <stdatomic.h>\n#include <stdbool.h>\n#include <time.h>\n");
     out.push_str("struct list_node { struct list_node *next, *prev; };\n");
+
     for (kind, name) in [
         ("struct", "verbs_xrcd"),
         ("struct", "verbs_srq"),
@@ -83,6 +85,7 @@ pub(crate) fn check(out: &mut String, driver_h: &str) {
         }
         writeln!(out, "{}", definition(driver_h, kind, name)).unwrap();
     }
+
     structures(out);
 }
 
@@ -100,6 +103,7 @@ fn structures(out: &mut String) {
             kind
         }
     );
+
     check!(
         out,
         "struct verbs_sysfs_dev" grown from size_of::<verbs_sysfs_dev>(),
@@ -119,6 +123,7 @@ fn structures(out: &mut String) {
             ibdev_idx,
         }
     );
+
     check!(
         out,
         "struct verbs_device_ops",
@@ -135,6 +140,7 @@ fn structures(out: &mut String) {
             uninit_device,
         }
     );
+
     check!(
         out,
         "struct verbs_device",
@@ -147,6 +153,7 @@ fn structures(out: &mut String) {
             core_support
         }
     );
+
     check!(
         out,
         "struct verbs_mr",
@@ -156,6 +163,7 @@ fn structures(out: &mut String) {
             access
         }
     );
+
     check!(
         out,
         "struct verbs_xrcd",
@@ -165,12 +173,14 @@ fn structures(out: &mut String) {
             handle
         }
     );
+
     value!(
         out,
         "IBV_MR_TYPE_NULL_MR" = mr_type::NULL_MR,
         "IBV_MR_TYPE_IMPORTED_MR" = mr_type::IMPORTED_MR,
         "IBV_MR_TYPE_DMABUF_MR" = mr_type::DMABUF_MR,
     );
+
     check!(
         out,
         "struct verbs_srq",
@@ -182,6 +192,7 @@ fn structures(out: &mut String) {
             srq_num
         }
     );
+
     check!(out, "struct verbs_cq", verbs_cq { cq_ex });
     check!(out, "struct verbs_dm", verbs_dm { dm, handle });
 }

@@ -21,11 +21,13 @@ fn shared_queues(out: &mut String) {
             srq_limit
         }
     );
+
     check!(
         out,
         "struct ibv_srq_init_attr",
         ibv_srq_init_attr { srq_context, attr }
     );
+
     check!(
         out,
         "struct ibv_tm_cap",
@@ -34,6 +36,7 @@ fn shared_queues(out: &mut String) {
             max_ops
         }
     );
+
     check!(
         out,
         "struct ibv_srq_init_attr_ex",
@@ -63,6 +66,7 @@ fn queue_pairs(out: &mut String) {
             max_inline_data,
         }
     );
+
     check!(
         out,
         "struct ibv_qp_init_attr",
@@ -76,6 +80,7 @@ fn queue_pairs(out: &mut String) {
             sq_sig_all,
         }
     );
+
     check!(
         out,
         "struct ibv_rx_hash_conf",
@@ -86,6 +91,7 @@ fn queue_pairs(out: &mut String) {
             rx_hash_fields_mask,
         }
     );
+
     check!(
         out,
         "struct ibv_qp_init_attr_ex",
@@ -108,6 +114,7 @@ fn queue_pairs(out: &mut String) {
             send_ops_flags,
         }
     );
+
     check!(
         out,
         "struct ibv_qp_attr",

@@ -34,6 +34,7 @@ pub(super) extern "C" fn exs_socket(family: c_int, socktype: c_int, protocol: c_
         if !matches!(family, libc::AF_INET | libc::AF_INET6) {
             return Err(Errno(libc::EAFNOSUPPORT));
         }
+
         let (messages, own) = match socktype {
             libc::SOCK_STREAM => (false, libc::IPPROTO_TCP),
             libc::SOCK_SEQPACKET => (true, libc::IPPROTO_SCTP),
@@ -42,6 +43,7 @@ pub(super) extern "C" fn exs_socket(family: c_int, socktype: c_int, protocol: c_
         if protocol != 0 && protocol != own {
             return Err(Errno(libc::EPROTONOSUPPORT));
         }
+
         let socket = Socket::new(library.next_key(), family, messages, Phase::Idle(None));
         let fd = library.give_descriptor(&socket)?;
         library.add(&socket);
@@ -85,6 +87,7 @@ pub(super) extern "C" fn exs_accept(
     call(-1, || {
         let library = Library::running()?;
         let block = super::flags(flags, EXS_BLOCK, INVALID)?;
+
         // No EBADF: here the published cases ask for EINVAL.
         let listener = library.socket(socket).map_err(|_| INVALID)?;
         let count = usize::try_from(addrvec_cnt).map_err(|_| INVALID)?;
@@ -94,6 +97,7 @@ pub(super) extern "C" fn exs_accept(
         if count > EXS_ACCEPTS_MAX {
             return Err(Errno(libc::EAGAIN));
         }
+
         let element = |index: usize| addrvec as usize + index * size_of::<AcceptAddr>();
         let mut values = Vec::with_capacity(count);
         for index in 0..count {
@@ -101,6 +105,7 @@ pub(super) extern "C" fn exs_accept(
             // SAFETY: integers only, of which any bytes are good.
             values.push(unsafe { bytes.as_ptr().cast::<AcceptAddr>().read_unaligned() });
         }
+
         let start = |target: Target| {
             let accepts = values
                 .iter()
@@ -112,6 +117,7 @@ pub(super) extern "C" fn exs_accept(
                 .collect::<Result<Vec<_>>>()?;
             accept(library, &listener, accepts, block)
         };
+
         run(library, block, (qhandle, 0), flags, Need::Queue, start).map(|_| 0)
     })
 }
@@ -185,6 +191,7 @@ pub(super) extern "C" fn exs_shutdown(
             libc::SHUT_RDWR => (true, true),
             _ => return Err(INVALID),
         };
+
         let socket = library.socket(sockno)?;
         let start = |target| socket.shutdown(read, write, target);
         run(
@@ -215,6 +222,7 @@ pub(super) extern "C" fn exs_close(
             socket.close(library, target);
             Ok(())
         };
+
         run(
             library,
             block,
@@ -252,6 +260,7 @@ pub(super) extern "C" fn exs_fcntl_argument(sockno: c_int, cmd: c_int, argument:
                     .iter()
                     .rev()
                     .fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
+
                 let limit = if cfg!(target_endian = "big") {
                     limit.swap_bytes()
                 } else {
@@ -260,6 +269,7 @@ pub(super) extern "C" fn exs_fcntl_argument(sockno: c_int, cmd: c_int, argument:
                 if i64::try_from(limit).is_err() {
                     return Err(INVALID);
                 }
+
                 socket.lock().file_limit = limit;
                 Ok(0)
             }
@@ -278,6 +288,7 @@ pub(super) extern "C" fn exs_blocking_accept(
     call(-1, || {
         let library = Library::running()?;
         let listener = library.socket(sockno)?;
+
         // As with accept(2), the length counts only where there is an address.
         let room = if addr.is_null() {
             0
@@ -286,6 +297,7 @@ pub(super) extern "C" fn exs_blocking_accept(
             let bytes = memory::read_bytes(addrlen as usize, 4)?;
             socklen_t::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
         };
+
         let mut element = AcceptAddr {
             exs_addr: if room == 0 { 0 } else { addr as usize },
             exs_addrlen: room,
@@ -297,10 +309,12 @@ pub(super) extern "C" fn exs_blocking_accept(
             let accepts = vec![Accept::new(place, &element, listener.family, target)?];
             accept(library, &listener, accepts, true)
         })?;
+
         let (fd, length) = (
             event.accept().exs_evt_newsocket,
             event.accept().exs_evt_addrlen,
         );
+
         if !addr.is_null() {
             let written = memory::write_bytes(addrlen as usize, &length.to_ne_bytes());
             if let Err(error) = written {
@@ -309,6 +323,7 @@ pub(super) extern "C" fn exs_blocking_accept(
                 return Err(error);
             }
         }
+
         Ok(fd)
     })
 }

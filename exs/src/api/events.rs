@@ -83,11 +83,13 @@ pub(super) extern "C" fn exs_qdequeue(
         if most == 0 || most > EXS_EVTVEC_MAX {
             return Err(INVALID);
         }
+
         let least = if evtvec_cnt < 0 { most } else { 1 };
         let until = super::timeout(timeout)?.and_then(|wait| Instant::now().checked_add(wait));
         if evtvec.is_null() {
             return Err(Errno(libc::EFAULT));
         }
+
         // The place is tried before a long wait, so that nothing waits for an event that has no
         // place to go.
         let place = || memory::check(evtvec as usize, most * size_of::<Event>(), Use::Receive);
@@ -95,6 +97,7 @@ pub(super) extern "C" fn exs_qdequeue(
         if events.is_empty() {
             place()?;
         }
+
         // SAFETY: the events' own bytes.
         let written = unsafe {
             memory::write_from(
@@ -103,6 +106,7 @@ pub(super) extern "C" fn exs_qdequeue(
                 size_of_val(&events[..]),
             )
         };
+
         match written {
             Ok(()) => Ok(events.len() as c_int),
             Err(error) => {
@@ -132,6 +136,7 @@ pub(super) extern "C" fn exs_qmodify(
         if size != wanted {
             return Err(INVALID);
         }
+
         let bytes = memory::read_bytes(value as usize, size)?;
         let number = || c_int::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         match attribute {
@@ -163,6 +168,7 @@ pub(super) extern "C" fn exs_qmodify(
                 });
             }
         }
+
         Ok(0)
     })
 }
@@ -206,9 +212,11 @@ pub(super) extern "C" fn exs_qstatus(
             }
             _ => return Err(INVALID),
         };
+
         if size != bytes.len() {
             return Err(INVALID);
         }
+
         memory::write_bytes(value as usize, &bytes).map(|()| 0)
     })
 }

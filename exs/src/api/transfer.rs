@@ -36,10 +36,12 @@ fn transfer(used: Use, asked: &Asked) -> Result<ssize_t> {
     if asked.buffer == 0 || asked.length > EXS_LENGTH_MAX {
         return Err(INVALID);
     }
+
     // An empty message is one; an empty piece of a stream, and a receive of nothing, are not.
     if asked.length == 0 && (used == Use::Receive || !socket.messages) {
         return Err(INVALID);
     }
+
     let memory = memory_of(library, asked.mhandle)?;
     let wait_all = asked.flags & libc::MSG_WAITALL != 0;
     let nonblocking = socket.lock().nonblocking;
@@ -48,6 +50,7 @@ fn transfer(used: Use, asked: &Asked) -> Result<ssize_t> {
         (true, false) => Admission::Waiting,
         (false, _) => Admission::Queued,
     };
+
     let start = |target| {
         let transfer = Transfer {
             address: asked.buffer,
@@ -60,11 +63,13 @@ fn transfer(used: Use, asked: &Asked) -> Result<ssize_t> {
                 Use::Receive => wait_all && !socket.messages,
             },
         };
+
         match used {
             Use::Send => socket.send(transfer, admission, target),
             Use::Receive => socket.receive(transfer, admission, target),
         }
     };
+
     let event = run(
         library,
         block,
@@ -73,6 +78,7 @@ fn transfer(used: Use, asked: &Asked) -> Result<ssize_t> {
         Need::Queue,
         start,
     )?;
+
     Ok(event.map_or(0, |event| event.xfer().exs_evt_length as ssize_t))
 }
 
@@ -139,6 +145,7 @@ fn transfer_file(
         Use::Send => socket.may_send()?,
         Use::Receive => socket.may_receive()?,
     }
+
     super::queue(library, block, handles.0, flags, Need::Queue)?;
     let limit = socket.lock().file_limit;
     let mut plan = file::plan(library, vector, count, used, limit)?;
@@ -152,10 +159,12 @@ fn transfer_file(
             (Use::Send, Ok((extents, shut))) => file::send(library, socket, &extents, shut),
             (Use::Receive, Ok((extents, _))) => file::receive(library, socket, &extents),
         };
+
         let kind = match used {
             Use::Send => EXS_EVT_SENDFILE,
             Use::Receive => EXS_EVT_RECVFILE,
         };
+
         let detail = EventDetail::Xferfile(EvtXferfile {
             exs_evt_xfervec: vector,
             exs_evt_xfervec_cnt: count,
@@ -164,6 +173,7 @@ fn transfer_file(
         });
         target.end(kind, sockno, result, detail);
     };
+
     // The plan comes with the turn: one that is refused a turn ends before the call does.
     let (turn, turned) = mpsc::channel();
     let turn = Box::new(move || turn.send(plan).unwrap_or(()));
@@ -174,6 +184,7 @@ fn transfer_file(
             work(plan, &socket, target);
             return Ok(());
         }
+
         // The thread is there before the transfer is queued: a transfer that has its turn cannot
         // lack one.
         let own = Arc::clone(&socket);
@@ -182,8 +193,10 @@ fn transfer_file(
                 progress::guarded(|| work(plan, &own, target));
             }
         })?;
+
         socket.queue_file(used, turn)
     };
+
     run(library, block, handles, flags, Need::Queue, start)
 }
 

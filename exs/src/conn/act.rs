@@ -105,6 +105,7 @@ impl Conn {
                         Outcome::Refused => Err(Errno(libc::EPIPE)),
                         Outcome::Canceled => Err(Errno(libc::ECANCELED)),
                     };
+
                     let flags = EvtFlags {
                         truncated,
                         end: end && self.messages,
@@ -123,14 +124,17 @@ impl Conn {
             Some(Expose::Sink(op)) => at(&self.receives, self.first_receive, op),
             None => None,
         };
+
         if let Some(op) = exposed {
             header.address += op.buffer.address as u64;
             header.key = op.buffer.keys().1;
         }
+
         let lkey = self.slots.lkey();
         let place = Slots::SEND_HEADERS + self.next_header * HEADER;
         self.next_header = (self.next_header + 1) % HEADERS;
         let bytes = header.encode();
+
         // SAFETY: the header's bytes.
         unsafe { self.slots.fill(place, bytes.as_ptr(), HEADER) };
         let mut work = Work {
@@ -141,6 +145,7 @@ impl Conn {
             pieces: 1,
             ..Work::default()
         };
+
         match payload {
             Some((op, offset)) if header.length > 0 => {
                 let place = Slots::SEND_PAYLOADS + self.next_payload * PAYLOAD;
@@ -159,6 +164,7 @@ impl Conn {
             _ if self.inline => work.flags = INLINE,
             _ => {}
         }
+
         self.queue(work);
     }
 
@@ -188,7 +194,9 @@ impl Conn {
         if self.works.is_empty() {
             return;
         }
+
         self.send_posts += self.works.len();
+
         // SAFETY: slots live as long as this; the memory of operations stays until the machine says
         // that they are over, which is after their posts have completed or the queue pair is
         // destroyed.

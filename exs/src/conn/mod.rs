@@ -93,6 +93,7 @@ impl Conn {
                 return Err(error);
             }
         };
+
         let mut conn = Self {
             key,
             socket: -1,
@@ -117,6 +118,7 @@ impl Conn {
             quiet_stop: false,
             reset: false,
         };
+
         for slot in 0..SLOTS as u32 {
             conn.repost(slot)?;
         }
@@ -151,6 +153,7 @@ impl Conn {
         if self.machine.is_some() {
             return;
         }
+
         self.machine = Some(Machine::new(Limits {
             messages: self.messages,
             peer_data: theirs.data_slots,
@@ -163,6 +166,7 @@ impl Conn {
             rdma_posts: RDMA_POSTS,
             piece: PIECE,
         }));
+
         for (slot, length) in std::mem::take(&mut self.early) {
             self.arrived(slot, length);
         }
@@ -240,10 +244,12 @@ impl Conn {
                     machine.completed();
                 }
             }
+
             if !good {
                 self.sever();
             }
         }
+
         self.act();
         self.look_drained();
     }
@@ -292,10 +298,12 @@ impl Conn {
         if self.link == Link::Gone {
             return;
         }
+
         self.sever();
         if self.link == Link::Gone {
             return;
         }
+
         self.link = Link::Gone;
         self.id.destroy_qp();
         self.cq.release(COMPLETIONS);
@@ -303,6 +311,7 @@ impl Conn {
             self.reset = !machine.peer_stopped();
             machine.gone();
         }
+
         self.act();
     }
 }

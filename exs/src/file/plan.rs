@@ -66,16 +66,19 @@ pub(crate) fn plan(
         cut: Vec::new(),
         made: Made::default(),
     };
+
     for element in &elements {
         let extent = plan.extent(library, element, used)?;
         plan.extents.push(extent);
     }
+
     if used == Use::Send && limit > 0 {
         let total: u64 = plan.extents.iter().map(Extent::length).sum();
         if total > limit {
             return Err(Errno(libc::EFBIG));
         }
     }
+
     Ok(plan)
 }
 
@@ -240,6 +243,7 @@ fn part(file: File, offset: i64, length: usize, used: Use) -> Result<Extent> {
     if !metadata.is_file() {
         return Err(Errno(libc::ENODEV));
     }
+
     // SAFETY: asks for the flags of a descriptor of ours.
     let access = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) } & libc::O_ACCMODE;
     let barred = match used {
@@ -249,6 +253,7 @@ fn part(file: File, offset: i64, length: usize, used: Use) -> Result<Extent> {
     if access == barred {
         return Err(Errno(libc::EACCES));
     }
+
     let offset = u64::try_from(offset).map_err(|_| Errno(libc::EINVAL))?;
     let asked = (length > 0).then_some(length as u64);
     let length = match used {
@@ -262,6 +267,7 @@ fn part(file: File, offset: i64, length: usize, used: Use) -> Result<Extent> {
         }
         Use::Receive => asked,
     };
+
     Ok(Extent::File {
         file,
         offset,

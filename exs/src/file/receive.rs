@@ -77,6 +77,7 @@ fn receive_extents(ring: &mut Ring<'_>, moved: &mut Moved, extents: &[Extent]) -
                         extents.next();
                         at = 0;
                     }
+
                     let last = extents.peek().is_none();
                     let address = ring.address(buffer);
                     let flag = !ring.socket.messages || !last;
@@ -86,9 +87,11 @@ fn receive_extents(ring: &mut Ring<'_>, moved: &mut Moved, extents: &[Extent]) -
                         ring.free.push(buffer);
                         return Err(error);
                     }
+
                     if let Some(flying) = ring.flying.back_mut() {
                         *flying = Some(buffer);
                     }
+
                     jobs.push_back(Job {
                         file: Some((file, place)),
                         length,
@@ -96,9 +99,11 @@ fn receive_extents(ring: &mut Ring<'_>, moved: &mut Moved, extents: &[Extent]) -
                 }
             }
         }
+
         let Some(job) = jobs.pop_front() else {
             return Ok(());
         };
+
         let (buffer, xfer) = match ring.wait() {
             // What was posted ahead of the end finds nothing.
             Err(_) if over => continue,
@@ -108,6 +113,7 @@ fn receive_extents(ring: &mut Ring<'_>, moved: &mut Moved, extents: &[Extent]) -
         if let (Some((file, place)), Some(buffer)) = (job.file, buffer) {
             file.write_all_at(ring.buffer(buffer, got), place)?;
         }
+
         moved.bytes += got as u64;
         let flags = xfer.exs_evt_flags;
         moved.flags.truncated |= flags & libc::MSG_TRUNC != 0;

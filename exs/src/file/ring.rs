@@ -46,8 +46,10 @@ impl<'a> Ring<'a> {
         if let Some(region) = &self.region {
             return Ok(Arc::clone(region));
         }
+
         self.memory = vec![0; BUFFERS * CHUNK];
         let device = self.socket.device()?;
+
         // SAFETY: it is used through raw pointers while operations have it, and looked at when they
         // are over.
         let region = unsafe {
@@ -58,6 +60,7 @@ impl<'a> Ring<'a> {
                 true,
             )
         }?;
+
         let region = Arc::new(region);
         self.region = Some(Arc::clone(&region));
         Ok(region)
@@ -132,11 +135,13 @@ pub(super) fn submit(
         mhandle: 0,
         flag,
     };
+
     let target = ring.target()?;
     match used {
         Use::Send => ring.socket.send(transfer, Admission::File, target)?,
         Use::Receive => ring.socket.receive(transfer, Admission::File, target)?,
     }
+
     ring.flying.push_back(None);
     Ok(())
 }

@@ -25,6 +25,7 @@ pub(crate) fn send(
         // The message has no end yet, and the next one must not be taken for the rest of it.
         let _ = submit(&mut ring, 1, 0, None, true, Use::Send);
     }
+
     socket.file_over(Use::Send);
     let mut result = queued;
     while !ring.flying.is_empty() {
@@ -33,6 +34,7 @@ pub(crate) fn send(
             Err(error) => result = result.and(Err(error)),
         }
     }
+
     if shut && result.is_ok() {
         let shut = Target::new(Some(Arc::clone(&ring.queue)), 0, true)
             .and_then(|target| socket.shutdown(false, true, target));
@@ -41,6 +43,7 @@ pub(crate) fn send(
             code => Err(Errno(code)),
         });
     }
+
     (moved, result)
 }
 
@@ -49,6 +52,7 @@ fn send_extents(ring: &mut Ring<'_>, moved: &mut Moved, extents: &[Extent]) -> R
     if left == 0 && ring.socket.messages {
         return submit(ring, 1, 0, None, true, Use::Send);
     }
+
     for extent in extents {
         match extent {
             Extent::Memory(piece) => {
@@ -71,6 +75,7 @@ fn send_extents(ring: &mut Ring<'_>, moved: &mut Moved, extents: &[Extent]) -> R
                         let (_, xfer) = ring.wait()?;
                         moved.bytes += xfer.exs_evt_length as u64;
                     }
+
                     let buffer = ring.free.pop().ok_or(Errno(libc::EIO))?;
                     let length = (end - at).min(CHUNK as u64) as usize;
                     if let Err(error) = file.read_exact_at(ring.buffer(buffer, length), at) {
@@ -78,6 +83,7 @@ fn send_extents(ring: &mut Ring<'_>, moved: &mut Moved, extents: &[Extent]) -> R
                         // Somebody has cut the file short.
                         return Err(Errno::from(error));
                     }
+
                     at += length as u64;
                     left -= length as u64;
                     let last = left == 0 && ring.socket.messages;
@@ -87,6 +93,7 @@ fn send_extents(ring: &mut Ring<'_>, moved: &mut Moved, extents: &[Extent]) -> R
                         ring.free.push(buffer);
                         return sent;
                     }
+
                     if let Some(flying) = ring.flying.back_mut() {
                         *flying = Some(buffer);
                     }
@@ -94,5 +101,6 @@ fn send_extents(ring: &mut Ring<'_>, moved: &mut Moved, extents: &[Extent]) -> R
             }
         }
     }
+
     Ok(())
 }

@@ -12,6 +12,7 @@ impl Machine {
         if header.length > self.limits.payload || (header.length == 0 && !self.limits.messages) {
             return Err(Violation("data of a wrong size"));
         }
+
         self.rx.void();
         self.rx.large = false;
         self.rx.items.push_back(Item::Data {
@@ -20,6 +21,7 @@ impl Machine {
             left: header.length,
             end: header.end,
         });
+
         Ok(())
     }
 
@@ -30,11 +32,13 @@ impl Machine {
         if header.length == 0 || header.address.checked_add(header.length).is_none() {
             return Err(Violation("an offer of no memory"));
         }
+
         // Each was a control message, whose slot is free again: only this bounds what a peer can
         // make us remember.
         if self.rx.sources.len() > usize::from(self.limits.own_control) {
             return Err(Violation("too many offers"));
         }
+
         self.rx.void();
         self.rx.large = true;
         let number = self.rx.first_source + self.rx.sources.len() as u64;
@@ -42,6 +46,7 @@ impl Machine {
             bound: false,
             parts: 0,
         });
+
         self.rx.items.push_back(Item::Source {
             number,
             address: header.address,
@@ -49,6 +54,7 @@ impl Machine {
             left: header.length,
             end: header.end,
         });
+
         Ok(())
     }
 
@@ -97,6 +103,7 @@ impl Machine {
             Some(Item::Data { left, end, .. } | Item::Source { left, end, .. }) => (*left, *end),
             None => return false,
         };
+
         if room == 0 && left > 0 {
             // Only a message comes here: a stream's receive is finished when it is full.
             let op = &mut self.rx.ops[index];
@@ -105,6 +112,7 @@ impl Machine {
             self.rx.discarding = true;
             return true;
         }
+
         let length = match self.rx.items.front_mut() {
             Some(Item::Data {
                 slot, start, left, ..
@@ -133,12 +141,14 @@ impl Machine {
                 if !self.flow.may_rdma(&self.limits) {
                     return false;
                 }
+
                 let length = room.min(*left).min(self.limits.piece);
                 self.flow.rdma_posts += 1;
                 self.posted.push_back(Posted::Read {
                     op: number,
                     source: *source,
                 });
+
                 self.actions.push_back(Action::Read {
                     op: number,
                     offset,
@@ -146,6 +156,7 @@ impl Machine {
                     address: *address,
                     key: *key,
                 });
+
                 *address += length;
                 *left -= length;
                 let index = (*source - self.rx.first_source) as usize;
@@ -155,10 +166,12 @@ impl Machine {
             }
             None => return false,
         };
+
         let exhausted = length == left;
         if exhausted {
             self.pop_front();
         }
+
         let next_is_data = matches!(self.rx.items.front(), Some(Item::Data { .. }));
         let op = &mut self.rx.ops[index];
         op.bound += length;
@@ -170,6 +183,7 @@ impl Machine {
             // buffer of its own.
             op.finished = op.bound == op.length || (exhausted && !op.fill && !next_is_data);
         }
+
         true
     }
 
@@ -234,6 +248,7 @@ impl Machine {
         {
             return;
         }
+
         let Some(open) = self.rx.open() else { return };
         for index in open..self.rx.ops.len().min(open + ADVERTS) {
             let number = self.rx.first + index as u64;
@@ -241,10 +256,12 @@ impl Machine {
             if op.advertised {
                 continue;
             }
+
             let rest = op.length - op.bound;
             if !op.exposable || rest < ADVERT_LEAST || !self.may_control() {
                 return;
             }
+
             let header = Header {
                 fill: op.fill,
                 length: rest,
@@ -252,6 +269,7 @@ impl Machine {
                 items: self.rx.seen,
                 ..Header::new(Kind::Advert)
             };
+
             self.rx.ops[index].advertised = true;
             self.control(header, Some(Expose::Sink(number)));
         }

@@ -131,6 +131,7 @@ impl Header {
             key: u32::from_be_bytes([header[24], header[25], header[26], header[27]]),
             items: u32::from_be_bytes([header[28], header[29], header[30], header[31]]),
         };
+
         let behind = (message.len() - HEADER) as u64;
         let wanted = match parsed.kind {
             Kind::Data => parsed.length,
@@ -209,6 +210,7 @@ mod tests {
             items: 7,
             ..Header::new(Kind::Advert)
         };
+
         assert_eq!(Header::parse(&header.encode()), Some(header));
         let mut longer = header.encode().to_vec();
         longer.push(0);

@@ -265,6 +265,7 @@ impl Machine {
                 Kind::Credit | Kind::Data => {}
             }
         }
+
         self.pump();
         Ok(())
     }
@@ -287,6 +288,7 @@ impl Machine {
             }
             None => {}
         }
+
         self.pump();
     }
 

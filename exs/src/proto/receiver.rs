@@ -171,6 +171,7 @@ impl Receiver {
             Reading::Open => Reading::Open,
             _ => Reading::Stopped,
         };
+
         let mut lost = false;
         for op in &mut self.ops {
             op.advertised = false;
@@ -182,10 +183,12 @@ impl Receiver {
                 op.outcome = Outcome::Reset;
             }
         }
+
         // A message of which the rest will never come is no message.
         if let Some(op) = self.ops.iter_mut().find(|op| !op.finished) {
             lost |= messages && op.bound > 0;
         }
+
         if let Some(at) = self
             .items
             .iter()
@@ -195,6 +198,7 @@ impl Receiver {
             self.broken = true;
             self.items.truncate(at);
         }
+
         if lost {
             self.broken = true;
             self.items.clear();
@@ -210,6 +214,7 @@ impl Receiver {
                 _ if gone => Some(Outcome::Reset),
                 _ => None,
             };
+
             if let Some(outcome) = outcome {
                 for op in self.ops.iter_mut().filter(|op| !op.finished) {
                     op.finished = true;
@@ -221,6 +226,7 @@ impl Receiver {
                 }
             }
         }
+
         while self
             .ops
             .front()

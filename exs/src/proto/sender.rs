@@ -68,10 +68,12 @@ impl Sender {
             last_out: false,
             outcome: Outcome::Done,
         });
+
         let number = self.first + self.ops.len() as u64 - 1;
         if self.stopped {
             self.fail(self.refusal.unwrap_or(Outcome::Refused), &[]);
         }
+
         number
     }
 
@@ -186,6 +188,7 @@ impl Machine {
         if header.length == 0 || header.address.checked_add(header.length).is_none() {
             return Err(Violation("an advert of no memory"));
         }
+
         if header.items == self.tx.items && !self.tx.stopped {
             if self.tx.adverts.len() >= usize::from(self.limits.peer_control) * 4 {
                 return Err(Violation("too many adverts"));
@@ -198,6 +201,7 @@ impl Machine {
                 fill: header.fill,
             });
         }
+
         Ok(())
     }
 
@@ -235,6 +239,7 @@ impl Machine {
         let Some(op) = self.tx.op(number) else {
             return false;
         };
+
         let (left, offset, end, exposable) =
             (op.length - op.issued, op.issued, op.end, op.exposable);
         if self.tx.skipping {
@@ -244,10 +249,12 @@ impl Machine {
             self.issue(number, left, 0);
             return true;
         }
+
         if left == 0 && !(self.limits.messages && end) {
             self.issue(number, 0, 0);
             return true;
         }
+
         let payload = self.limits.payload;
         let advert = self.tx.adverts.front().copied();
         match advert {
@@ -294,6 +301,7 @@ impl Machine {
         if !self.may_control() || !self.flow.may_rdma(&self.limits) {
             return false;
         }
+
         let room = advert.length - advert.filled;
         let length = left.min(room).min(self.limits.piece);
         let last = length == left;
@@ -304,6 +312,7 @@ impl Machine {
         } else {
             full || (last && !advert.fill)
         };
+
         if length > 0 {
             self.flow.rdma_posts += 1;
             self.tx.writes += 1;
@@ -316,6 +325,7 @@ impl Machine {
                 key: advert.key,
             });
         }
+
         let header = Header {
             end: last && end,
             consumed,
@@ -329,6 +339,7 @@ impl Machine {
         } else if let Some(front) = self.tx.adverts.front_mut() {
             front.filled += length;
         }
+
         self.tx.skipping = truncated;
         self.moved(number, length);
         self.issue(number, length, u32::from(length > 0));
@@ -342,12 +353,14 @@ impl Machine {
         if under_way >= SOURCES || !self.may_control() {
             return false;
         }
+
         let header = Header {
             end,
             length: left,
             address: offset,
             ..Header::new(Kind::Source)
         };
+
         self.tx.items = self.tx.items.wrapping_add(1);
         self.tx.sources.push_back(number);
         self.control(header, Some(Expose::Source(number)));
@@ -359,6 +372,7 @@ impl Machine {
         if !self.flow.may_data(&self.limits) {
             return false;
         }
+
         self.tx.adverts.clear();
         self.tx.items = self.tx.items.wrapping_add(1);
         let mut header = Header {
@@ -373,6 +387,7 @@ impl Machine {
             expose: None,
             payload: Some((number, offset)),
         });
+
         self.moved(number, length);
         self.issue(number, length, 1);
         true

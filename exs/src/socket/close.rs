@@ -44,10 +44,12 @@ impl Socket {
             Phase::Listening(listener) => listener.close(inner.fd),
             Phase::Idle(_) | Phase::Accepting(..) | Phase::Dead => Vec::new(),
         };
+
         let waits = matches!(inner.phase, Phase::Connected(_));
         if !waits {
             inner.end_close(library, self.key);
         }
+
         drop(inner);
         for child in children {
             child.abandon(library);
@@ -94,6 +96,7 @@ impl Socket {
             }
             other => inner.phase = other,
         }
+
         drop(inner);
         self.settle(library);
     }

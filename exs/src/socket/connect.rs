@@ -23,17 +23,20 @@ impl Socket {
         if !matches!(inner.phase, Phase::Idle(_)) {
             return Err(Errno(libc::EINVAL));
         }
+
         let mut id = self.identifier(library, &mut inner)?;
         let ms = timeout.map_or(5000, |timeout| timeout.as_millis().clamp(1, 60_000) as i32);
         if let Err(error) = id.resolve_address(to, ms) {
             inner.phase = Phase::Idle(Some(id));
             return Err(unreachable_as(error));
         }
+
         inner.phase = Phase::Resolving(id, target);
         drop(inner);
         if let Some(timeout) = timeout {
             library.timer(Instant::now() + timeout, self.key);
         }
+
         Ok(())
     }
 

@@ -191,6 +191,7 @@ impl Inner {
         let Phase::Connected(conn) = &mut self.phase else {
             return;
         };
+
         while !self.sends.busy {
             match self.sends.waiting.pop_front() {
                 Some(Waiting::Memory(op)) => conn.send(op),
@@ -201,6 +202,7 @@ impl Inner {
                 None => break,
             }
         }
+
         while !self.receives.busy {
             match self.receives.waiting.pop_front() {
                 Some(Waiting::Memory(op)) => conn.receive(op),
@@ -211,14 +213,17 @@ impl Inner {
                 None => break,
             }
         }
+
         let finishing = self.write_shut && !self.sends.occupied();
         if finishing {
             conn.finish();
         }
+
         if self.read_shut {
             conn.quiet_stop = !self.closing;
             conn.stop();
         }
+
         let machine = conn.machine();
         let written = finishing && machine.is_none_or(|machine| machine.finished());
         let drained = self.read_shut && machine.is_none_or(|machine| machine.drained());
@@ -227,6 +232,7 @@ impl Inner {
             .into_iter()
             .partition(|shutdown| (!shutdown.write || written) && (!shutdown.read || drained));
         self.shutdowns = left;
+
         for shutdown in done {
             let result = if conn.reset {
                 Err(Errno(libc::ECONNRESET))
@@ -237,6 +243,7 @@ impl Inner {
                 .target
                 .end(EXS_EVT_SHUTDOWN, fd, result, EventDetail::None);
         }
+
         let flushed = machine.is_none_or(|machine| machine.flushed());
         if self.closing && finishing && flushed && conn.link() == Link::Up {
             conn.sever();

@@ -55,24 +55,29 @@ impl Socket {
             }
             _ => {}
         }
+
         let (flag, mhandle) = (transfer.flag, transfer.mhandle);
         let buffer = match admission {
             Admission::Immediate => Buffer::copied(transfer.address, transfer.length.min(room))?,
             _ => transfer.buffer(&device, Use::Send)?,
         };
+
         let op = Op {
             buffer,
             flag,
             mhandle,
             target,
         };
+
         if !file && inner.sends.occupied() {
             inner.sends.waiting.push_back(Waiting::Memory(op));
             return Ok(());
         }
+
         if let Phase::Connected(conn) = &mut inner.phase {
             conn.send(op);
         }
+
         inner.look();
         Ok(())
     }
@@ -99,6 +104,7 @@ impl Socket {
             }
             _ => {}
         }
+
         let (flag, mhandle) = (transfer.flag, transfer.mhandle);
         let op = Op {
             buffer: transfer.buffer(&device, Use::Receive)?,
@@ -106,13 +112,16 @@ impl Socket {
             mhandle,
             target,
         };
+
         if !file && inner.receives.occupied() {
             inner.receives.waiting.push_back(Waiting::Memory(op));
             return Ok(());
         }
+
         if let Phase::Connected(conn) = &mut inner.phase {
             conn.receive(op);
         }
+
         inner.look();
         Ok(())
     }
@@ -137,6 +146,7 @@ impl Socket {
                 inner.receives.waiting.push_back(Waiting::File(turn));
             }
         }
+
         inner.look();
         Ok(())
     }

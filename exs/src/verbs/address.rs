@@ -24,11 +24,14 @@ impl Address {
         if i32::from(u16::from_ne_bytes(*said)) != family {
             return Err(Errno(libc::EAFNOSUPPORT));
         }
+
         let length = Self::size(family);
         if bytes.len() < length {
             return Err(Errno(libc::EINVAL));
         }
+
         let mut address = Self::unspecified();
+
         // SAFETY: an address of either family fits into the storage, and any bytes make one.
         unsafe {
             std::ptr::copy_nonoverlapping(
@@ -37,6 +40,7 @@ impl Address {
                 length,
             );
         }
+
         Ok(address)
     }
 

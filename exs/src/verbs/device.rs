@@ -43,17 +43,21 @@ impl Device {
         if verbs.is_null() {
             return Err(Errno(libc::ENODEV));
         }
+
         let mut fd = -1;
+
         // SAFETY: a context of librdmacm's, which keeps it open for good.
         let pd = unsafe { ffi::xv_pd(verbs) };
         if pd.is_null() {
             return Err(Errno::last());
         }
+
         // SAFETY: as above.
         let channel = unsafe { ffi::xv_channel(verbs, &mut fd) };
         if channel.is_null() {
             return Err(Errno::last());
         }
+
         Ok(Self {
             verbs,
             pd,
@@ -124,6 +128,7 @@ impl Device {
     ) -> Result<Mr> {
         let (mut lkey, mut rkey) = (0, 0);
         let access = i32::from(write) | i32::from(read) << 1;
+
         // SAFETY: the domain lives; the device checks the range.
         let raw = unsafe {
             ffi::xv_mr(
@@ -135,9 +140,11 @@ impl Device {
                 &mut rkey,
             )
         };
+
         if raw.is_null() {
             return Err(Errno::last());
         }
+
         Ok(Mr { raw, lkey, rkey })
     }
 }
@@ -238,13 +245,16 @@ impl Cq {
                 None => return 0,
             }
         };
+
         let mut completions = [Completion::default(); 32];
+
         // SAFETY: the queue lives, and there is room for 32.
         let count = unsafe { ffi::xv_cq_poll(self.raw, completions.as_mut_ptr(), 32) };
         let count = count.clamp(0, 32) as usize;
         if count > 0 {
             each(&completions[..count]);
         }
+
         count
     }
 }

@@ -68,11 +68,13 @@ impl Client {
             .filter(|c| !c.is_control())
             .take(MAX_NAME)
             .collect();
+
         loop {
             let request = Request::Attach {
                 name: name.clone(),
                 pid: std::process::id(),
             };
+
             match self.call(request)? {
                 (Reply::Attached { slot, device }, mut fds) if fds.len() == 4 && slot != 0 => {
                     let counters = CounterPage::from_fd(fds.remove(0))?;
@@ -208,6 +210,7 @@ impl Client {
             if self.closed {
                 return None;
             }
+
             match seqpacket::receive(&self.socket, &mut self.buffer, Wait::Not) {
                 // A reply at this point is to a request that was given up.
                 Ok(datagram) => {
@@ -256,6 +259,7 @@ impl Client {
         if self.closed {
             return Err(ControlError::Closed);
         }
+
         self.last_id += 1;
         let id = self.last_id;
         let bytes = ClientMessage {
@@ -264,12 +268,14 @@ impl Client {
             request,
         }
         .encode()?;
+
         match seqpacket::send(&self.socket, &bytes, &[], Wait::Block) {
             Ok(()) => {}
             // It may have left a last word.
             Err(Errno::PIPE | Errno::CONNRESET) => {}
             Err(errno) => return Err(ControlError::io("sending to ferroced")(errno)),
         }
+
         let deadline = Instant::now() + PATIENCE;
         loop {
             if !self.readable_before(deadline)? {
@@ -282,6 +288,7 @@ impl Client {
                     seconds: PATIENCE.as_secs(),
                 });
             }
+
             let datagram = match seqpacket::receive(&self.socket, &mut self.buffer, Wait::Not) {
                 Ok(datagram) => datagram,
                 Err(ReceiveError::WouldBlock) => continue,
@@ -299,6 +306,7 @@ impl Client {
                     return Err(ControlError::io("receiving from ferroced")(errno));
                 }
             };
+
             let message = match ServerMessage::decode(&self.buffer[..datagram.len]) {
                 Ok(message) => message,
                 Err(DecodeError::Version { theirs, .. }) => {
@@ -310,6 +318,7 @@ impl Client {
                 }
                 Err(DecodeError::Malformed(why)) => return Err(ControlError::Malformed(why)),
             };
+
             match message.body {
                 ServerBody::Event(event) => {
                     self.queue(event);

@@ -51,7 +51,9 @@ pub fn receive<const N: usize>(
         iov_base: buffer.as_mut_ptr().cast(),
         iov_len: buffer.len(),
     };
+
     let mut control = Control { bytes: [0; ROOM] };
+
     // SAFETY: it is made of numbers and pointers, and zero is one of each.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_name = from.as_mut_ptr().cast();
@@ -61,14 +63,17 @@ pub fn receive<const N: usize>(
     message.msg_control = (&raw mut control).cast();
     message.msg_controllen = ROOM as _;
     let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+
     // SAFETY: what the message points to is alive, writable, and as long as it says.
     let len = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &mut message, flags) };
     let Ok(len) = usize::try_from(len) else {
         return Err(last_error());
     };
+
     // SAFETY: all of it was written, by us or by the kernel, and bytes have no invalid values.
     let control = unsafe { control.bytes };
     let said = control.get(..message.msg_controllen as usize);
+
     // SAFETY: the kernel has written an address of that length, and the rest is zero.
     let from = unsafe { SocketAddrAny::new(cast(from), message.msg_namelen) };
     Ok(Datagram {
@@ -116,7 +121,9 @@ pub fn send(
         iov_base: bytes.as_ptr().cast_mut().cast(),
         iov_len: bytes.len(),
     };
+
     let mut control = Control { bytes: [0; ROOM] };
+
     // SAFETY: it is made of numbers and pointers, and zero is one of each.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = &raw mut part;
@@ -136,6 +143,7 @@ pub fn send(
         message.msg_control = (&raw mut control).cast();
         message.msg_controllen = len.next_multiple_of(align_of::<cmsghdr>()) as _;
     }
+
     let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
     let mut send = |name: *mut libc::c_void, len| {
         message.msg_name = name;
@@ -144,6 +152,7 @@ pub fn send(
         // it.
         unsafe { libc::sendmsg(socket.as_fd().as_raw_fd(), &message, flags) }
     };
+
     // SAFETY: the pointer and the length are passed to the kernel as they are, while they hold.
     let sent = unsafe { to.with_sockaddr(|name, len| send(name.cast_mut().cast(), len)) };
     match sent {
@@ -171,6 +180,7 @@ mod tests {
                 libc::IPV6_RECVHOPLIMIT,
             ),
         };
+
         for (address, v6) in [("127.0.0.1:0", false), ("[::1]:0", true)] {
             let Ok(socket) = UdpSocket::bind(address) else {
                 assert!(v6, "a host without IPv4");
@@ -197,6 +207,7 @@ mod tests {
                 ..expected
             };
             assert_eq!(received(), Ok(expected));
+
             // What is of another kind is nothing.
             send(&socket, b"", here, Some((kind, 9))).unwrap();
             let other = (kind.0, kind.1 + 1);

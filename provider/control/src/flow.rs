@@ -56,7 +56,9 @@ impl FlowFile {
             what: "creating the counters of an address",
             source,
         };
+
         sweep();
+
         // Of an earlier owner, who has gone; whoever sweeps it this moment has gone on when the
         // lock is ours.
         remove(&path, true);
@@ -67,6 +69,7 @@ impl FlowFile {
             .custom_flags(NO_FOLLOW)
             .open(&path)
             .map_err(io)?;
+
         // Until it has its length, nobody takes it for left behind.
         flock(&file, FlockOperation::LockExclusive).map_err(|errno| io(errno.into()))?;
         let made = FlowFile { path, _file: file };
@@ -94,6 +97,7 @@ fn sweep() {
 /// one who could.
 fn remove(path: &Path, ours: bool) {
     let mut options = OpenOptions::new();
+
     // What others have put there must neither lead elsewhere nor make the daemon wait.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let Ok(file) = options
@@ -103,6 +107,7 @@ fn remove(path: &Path, ours: bool) {
     else {
         return;
     };
+
     let mine = |metadata: &std::fs::Metadata| metadata.uid() == rustix::process::geteuid().as_raw();
     let how = match ours {
         true => FlockOperation::LockExclusive,
@@ -111,6 +116,7 @@ fn remove(path: &Path, ours: bool) {
     if !file.metadata().is_ok_and(|metadata| mine(&metadata)) || flock(&file, how).is_err() {
         return;
     }
+
     let id = |metadata: &std::fs::Metadata| (metadata.dev(), metadata.ino());
     let (Ok(locked), Ok(there)) = (file.metadata(), std::fs::symlink_metadata(path)) else {
         return;
@@ -273,12 +279,14 @@ mod tests {
             file.set_len(len).unwrap();
             path
         };
+
         let kept = FlowFile::create(alive, 0).unwrap();
         let (gone, begun) = (left(dead, PAGE as u64), left(young, 0));
         let made = FlowFile::create(new, 0).unwrap();
         assert!(!gone.exists(), "nobody holds it");
         assert!(kept.path.exists() && made.path.exists());
         assert!(begun.exists(), "somebody is making it");
+
         // But not who has the address: it can be nobody else.
         let again = FlowFile::create(young, 0).unwrap();
         assert!(FlowPage::open(young, 0).is_some());

@@ -40,6 +40,7 @@ impl Generations {
             what: doing,
             source,
         };
+
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = rustix::fs::memfd_create("ferroce-generations", flags)
             .map_err(ControlError::io(doing))?;
@@ -50,6 +51,7 @@ impl Generations {
             .len(LEN)
             .map_raw(&fd.as_fd())
             .map_err(io)?;
+
         // Through this one a program can only read.
         let shared = File::open(format!("/proc/self/fd/{}", fd.as_raw_fd())).map_err(io)?;
         Ok(Self {

@@ -252,6 +252,7 @@ mod tests {
             // SAFETY: the last byte of the ring.
             unsafe { a.bytes().add(RING_BYTES - 1).write(n as u8 + 20) };
         }
+
         for (n, (a, b)) in rings.iter().enumerate() {
             assert_eq!(b.tail().load(Ordering::Relaxed), n as u64 + 1);
             assert_eq!(a.head().load(Ordering::Relaxed), n as u64 + 7);
@@ -261,6 +262,7 @@ mod tests {
                 n as u8 + 20
             );
         }
+
         ours.pending(3).store(1 << 63, Ordering::Relaxed);
         assert_eq!(theirs.pending(3).load(Ordering::Relaxed), 1 << 63);
         assert!(!theirs.is_closed());
@@ -273,6 +275,7 @@ mod tests {
         let inbox = InboxFds::create().unwrap();
         let ring = InboxHead::map(inbox.duplicate().unwrap().memory).unwrap();
         let ring = ring.ring(8).unwrap();
+
         // SAFETY: the whole ring.
         unsafe { ring.bytes().write_bytes(1, RING_BYTES) };
         let blocks = || rustix::fs::fstat(&inbox.memory).unwrap().st_blocks;

@@ -42,6 +42,7 @@ impl Rate {
             50_001..=100_000 => (2, 32, 1_000, "EDR"),
             _ => (2, 64, 2_000, "HDR"),
         };
+
         Self {
             width,
             speed,
@@ -62,6 +63,7 @@ impl Rate {
             64 => (500, "HDR"),
             _ => (25, "SDR"),
         };
+
         Self {
             width,
             speed,

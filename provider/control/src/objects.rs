@@ -114,6 +114,7 @@ impl ObjectTable {
             }
             None => None,
         };
+
         drop(free);
         let listing = Listing {
             table: self.clone(),
@@ -123,6 +124,7 @@ impl ObjectTable {
         if let Some(number) = number {
             listing.write(number, &object, false);
         }
+
         listing
     }
 
@@ -282,6 +284,7 @@ mod tests {
             sq_psn: 0xff_ffff,
             rq_psn: 1,
         };
+
         [
             Object::Context,
             Object::Pd {
@@ -333,6 +336,7 @@ mod tests {
             context: 5,
             users: 99,
         });
+
         listings[2].set(Object::Context);
         listings[4].remove();
         listings[4].set(Object::Context);
@@ -343,6 +347,7 @@ mod tests {
             users: 4,
         };
         assert_eq!((seen[1].1, seen[2].1), (domain, Object::Context));
+
         // A number is used again.
         let next = client.enter(Object::Context);
         assert_eq!(next.number(), 4);
@@ -379,6 +384,7 @@ mod tests {
         write(QP, 2 * WORDS);
         write(u64::MAX, 2 * WORDS + 1);
         assert_eq!(daemon.objects().len(), 1);
+
         // More than there are.
         write(u64::MAX, 0);
         assert_eq!(daemon.objects().len(), 1);

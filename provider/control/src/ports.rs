@@ -167,6 +167,7 @@ impl CounterPage {
         let Some(at) = mailbox(port, which) else {
             return;
         };
+
         let state = self.word(at);
         if state
             .compare_exchange(FREE, WRITING, Acquire, Relaxed)
@@ -174,6 +175,7 @@ impl CounterPage {
         {
             return;
         }
+
         for (i, word) in report.words().into_iter().enumerate() {
             self.word(at + 1 + i).store(word, Relaxed);
         }

@@ -72,6 +72,7 @@ impl Premises {
                 ));
             }
         };
+
         let directory = match open_directory(&parent, &name, path, OFlags::RDONLY) {
             Err(Distrust::Missing(_)) => return Ok(None),
             opened => opened?,
@@ -81,6 +82,7 @@ impl Premises {
         let Some(marker) = Self::mark(path, &directory, made)? else {
             return Ok(None);
         };
+
         drop(turn);
         Ok(Some(Self {
             path: path.to_path_buf(),
@@ -120,6 +122,7 @@ impl Premises {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(Distrust::unusable(&place, "is no file"));
         }
+
         rustix::fs::flock(&marker, FlockOperation::LockShared).map_err(failed)?;
         let marker = File::from(marker);
         let os = |error: io::Error| Distrust::unusable(&place, error);
@@ -141,6 +144,7 @@ impl Premises {
                 ));
             }
         }
+
         Ok(Some(marker))
     }
 
@@ -259,6 +263,7 @@ pub(crate) fn open_directory(
         }
         Err(errno) => return Err(Distrust::unusable(path, errno)),
     };
+
     let stat = rustix::fs::fstat(&opened).map_err(|errno| Distrust::unusable(path, errno))?;
     trust::owned(path, &stat)?;
     trust::private(path, &stat)?;

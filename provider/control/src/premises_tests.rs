@@ -13,11 +13,13 @@ fn a_directory_is_made_shared_and_removed_by_the_last() {
         fs::metadata(&path).unwrap().permissions().mode() & 0o777,
         0o700
     );
+
     let second = Premises::take(&path).unwrap();
     drop(first);
     assert!(path.join(MARKER).is_file());
     fs::write(path.join("file"), "").unwrap();
     drop(second);
+
     // What is there and not ours stays, and so does the directory; it goes on being ours.
     assert!(path.join("file").is_file());
     let third = Premises::take(&path).unwrap();
@@ -55,6 +57,7 @@ fn what_is_somebodys_is_refused_and_left_alone() {
         }
         Premises::take(&path).unwrap_err();
     }
+
     for path in ["/", "/tmp", "/usr"] {
         Premises::take(Path::new(path)).unwrap_err();
     }
@@ -77,6 +80,7 @@ fn links_are_removed_and_files_are_not() {
     assert!(fs::symlink_metadata(lib.join("other")).is_ok());
     assert!(fs::symlink_metadata(lib.join("libferroce-x")).is_err());
     fs::remove_dir_all(&lib).unwrap();
+
     // A link in the directory's place leads nowhere.
     symlink(temp.path(), &lib).unwrap();
     premises.remove_links("lib", |_| true).unwrap_err();
@@ -99,5 +103,6 @@ fn many_come_and_go_at_once() {
             });
         }
     });
+
     assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
 }

@@ -40,6 +40,7 @@ fn replies_and_events_survive_the_round_trip() {
         ifindex: 2,
         ifname: "eth0".into(),
     };
+
     for message in [
         ServerMessage::reply(1, Reply::Gids(vec![gid])),
         ServerMessage::reply(2, Reply::Busy { retry_ms: 5 }),
@@ -100,6 +101,7 @@ fn shared_memory_is_laid_out_as_this_version_says() {
             rq_psn: 8,
         }),
     ];
+
     let words = |object: &Object| {
         let (kind, [first, second, third, fourth, ..]) = object.words();
         format!("{kind}: {first:x} {second:x} {third:x} {fourth:x}")
@@ -183,6 +185,7 @@ fn another_version_is_told_apart_from_nonsense() {
         ClientMessage::decode(bytes),
         Err(DecodeError::Version { theirs: 99, id: 4 })
     );
+
     for bytes in [
         &b""[..],
         b"{}",

@@ -24,6 +24,7 @@ mod tests {
     /// What a child draws first, told through a pipe.
     fn drawn_by_a_child() -> [u8; 16] {
         let (mut reader, writer) = std::io::pipe().unwrap();
+
         // SAFETY: the child calls what is async-signal-safe (getrandom, write, _exit) and nothing
         // else.
         let child = unsafe { libc::fork() };
@@ -37,9 +38,11 @@ mod tests {
                 libc::_exit(0);
             }
         }
+
         drop(writer);
         let mut drawn = [0; 16];
         std::io::Read::read_exact(&mut reader, &mut drawn).unwrap();
+
         // SAFETY: a child of this process's.
         unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
         drawn

@@ -39,6 +39,7 @@ impl RuntimeDir {
                 .filter(|v| !v.is_empty())
                 .map(PathBuf::from)
         };
+
         let path = explicit
             .map(Path::to_path_buf)
             .or_else(|| set(VARIABLE))
@@ -51,6 +52,7 @@ impl RuntimeDir {
                     PathBuf::from(format!("/tmp/ferroce-{uid}"))
                 }
             });
+
         // Programs change their working directory, and the path is handed to children.
         let path = std::path::absolute(&path).unwrap_or(path);
         Self { path }
@@ -134,6 +136,7 @@ impl RuntimeDir {
                 premises::open_directory(&parent, &name, &self.path, OFlags::PATH)
             })
             .map_err(|why| self.refuse(why))?;
+
         let connected = match seqpacket::connect_in(&directory, &self.path, socket) {
             Err(Errno::NOENT | Errno::CONNREFUSED | Errno::NOTDIR) => return Err(not_running()),
             connected => connected.map_err(ControlError::io("connecting to ferroced"))?,
@@ -165,6 +168,7 @@ impl RuntimeDir {
             Distrust::Unusable { path, why } if path == self.path => why,
             other => other.to_string(),
         };
+
         ControlError::Directory {
             path: self.path.clone(),
             reason,
@@ -200,6 +204,7 @@ mod tests {
 
         let link = temp.path().join("link");
         std::os::unix::fs::symlink(dir.path(), &link).unwrap();
+
         for refused in [
             RuntimeDir::resolve(Some(&link)).prepare().map(drop),
             RuntimeDir::resolve(Some(&link)).connect(SOCKET).map(drop),
@@ -208,6 +213,7 @@ mod tests {
             assert!(error.to_string().contains("symbolic link"), "{error}");
             assert_eq!(error.errno(), 13);
         }
+
         let file = temp.path().join("file");
         fs::write(&file, "").unwrap();
         assert!(RuntimeDir::resolve(Some(&file)).prepare().is_err());

@@ -77,10 +77,12 @@ pub fn send_parts(
     if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
         return Err(Errno::TOOBIG);
     }
+
     let mut flags = SendFlags::NOSIGNAL;
     if wait == Wait::Not {
         flags |= SendFlags::DONTWAIT;
     }
+
     rustix::io::retry_on_intr(|| rustix::net::sendmsg(&socket, slices, &mut ancillary, flags))?;
     Ok(())
 }
@@ -93,6 +95,7 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8], wait: Wait) -> Result<Datag
     if wait == Wait::Not {
         flags |= RecvFlags::DONTWAIT;
     }
+
     let message = loop {
         let mut iov = [IoSliceMut::new(buffer)];
         match rustix::net::recvmsg(&socket, &mut iov, &mut ancillary, flags) {
@@ -103,22 +106,26 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8], wait: Wait) -> Result<Datag
             Err(errno) => return Err(ReceiveError::Os(errno)),
         }
     };
+
     let mut fds = Vec::new();
     for control in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(rights) = control {
             fds.extend(rights);
         }
     }
+
     if message
         .flags
         .intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC)
     {
         return Err(ReceiveError::TooLong);
     }
+
     if message.bytes == 0 {
         // Nobody sends an empty datagram: this is the end.
         return Err(ReceiveError::Closed);
     }
+
     Ok(Datagram {
         len: message.bytes,
         fds,
@@ -142,6 +149,7 @@ pub fn peer(socket: impl AsFd) -> Result<Peer, Errno> {
         gid: 0,
     };
     let mut len = size_of_val(&peer) as libc::socklen_t;
+
     // Not rustix's: its process IDs are never 0.
     // SAFETY: there is room for what the length says, and the descriptor is open.
     let result = unsafe {
@@ -153,6 +161,7 @@ pub fn peer(socket: impl AsFd) -> Result<Peer, Errno> {
             &mut len,
         )
     };
+
     match result {
         0 => Ok(Peer {
             pid: peer.pid.unsigned_abs(),
@@ -254,6 +263,7 @@ mod tests {
             receive(&b, &mut buffer, Wait::Not).unwrap_err(),
             ReceiveError::WouldBlock
         );
+
         drop(a);
         assert_eq!(
             receive(&b, &mut buffer, Wait::Block).unwrap_err(),

@@ -77,6 +77,7 @@ pub(crate) fn open_parent(path: &Path, make: bool) -> Result<(OwnedFd, OsString)
             }
         }
     }
+
     Ok((walk.at, name))
 }
 
@@ -132,6 +133,7 @@ impl Walk {
             }
             opened => opened,
         };
+
         let opened = match opened {
             Err(Errno::NOENT) => return Err(Distrust::Missing(path)),
             opened => opened.map_err(failed)?,
@@ -219,6 +221,7 @@ mod tests {
             open_parent(&path, false).unwrap_err(),
             Distrust::Missing(missing) if missing == temp.path().join("a")
         ));
+
         let (parent, name) = open_parent(&path, true).unwrap();
         assert_eq!(name, "c");
         let there = fs::metadata(temp.path().join("a/b")).unwrap();
@@ -235,6 +238,7 @@ mod tests {
                 "{mode:o}"
             );
         }
+
         fs::set_permissions(&a, Permissions::from_mode(0o1777)).unwrap();
         open_parent(&path, false).unwrap();
         assert!(message(Path::new("/")).contains("name"));
@@ -260,11 +264,13 @@ mod tests {
             eprintln!("skipped: only root can give a directory away");
             return;
         }
+
         let temp = tempfile::tempdir().unwrap();
         let (home, link) = (temp.path().join("home"), temp.path().join("link"));
         fs::create_dir_all(home.join("inner")).unwrap();
         symlink("home", &link).unwrap();
         chown(&home, Some(12345), None).unwrap();
+
         // A directory of root's in a directory of a user's: the user can put another in its place.
         assert!(message(&home.join("inner/c")).contains("belongs to user 12345"));
         chown(&home, Some(0), None).unwrap();

@@ -29,6 +29,7 @@ impl FromStr for AddrSpec {
         if ip.is_unspecified() || ip.is_multicast() {
             return Err(format!("`{text}` is not the address of one interface"));
         }
+
         if let IpAddr::V6(v6) = ip {
             if v6.to_ipv4_mapped().is_some() {
                 return Err(format!("write `{text}` as an IPv4 address"));
@@ -37,6 +38,7 @@ impl FromStr for AddrSpec {
                 return Err(format!("`{text}` needs its interface, as in {text}%eth0"));
             }
         }
+
         Ok(Self { ip, interface })
     }
 }

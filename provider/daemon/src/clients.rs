@@ -178,6 +178,7 @@ impl Clients {
         let Some(connection) = self.connections.remove(id, &adapter.poller) else {
             return;
         };
+
         let Some(slot) = connection.slot else { return };
         let Some(claimed) = adapter.claims.remove(slot) else {
             return;
@@ -185,19 +186,23 @@ impl Clients {
         if let Some(fabric) = &mut adapter.ib.fabric {
             fabric.leave_group(id, None);
         }
+
         tracing::debug!(
             slot,
             name = connection.name,
             pid = connection.pid,
             "released"
         );
+
         if let Err(error) = claimed.inbox.close() {
             tracing::error!(%error, slot, "senders are not told that a client has gone");
         }
+
         adapter.counting.departed.add(&claimed.counters);
         adapter.counting.dirty = true;
         self.slots.release(Instant::now(), slot);
         adapter.claims.reclaim_rings(slot);
+
         for group in claimed.groups {
             if let Some(socket) = adapter.groups[group].existing(slot) {
                 group::take_back(socket);

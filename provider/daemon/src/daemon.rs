@@ -95,6 +95,7 @@ impl Daemon {
             },
             place,
         };
+
         match daemon.open() {
             Ok(()) => Ok(daemon),
             Err(error) => {
@@ -109,6 +110,7 @@ impl Daemon {
             true => self.adapter.open_first_addresses()?,
             false => self.adapter.open_cables()?,
         }
+
         self.settle();
         self.refresh_image()?;
         self.clients.open(&self.adapter.poller)?;
@@ -123,6 +125,7 @@ impl Daemon {
             "serving at {}",
             self.place.dir().path().display()
         );
+
         let Adapter {
             settings, source, ..
         } = &self.adapter;
@@ -174,6 +177,7 @@ impl Daemon {
                 }
                 continue;
             }
+
             for happened in happened {
                 match happened {
                     Happened::Mad(incoming) => self.served().serve(&incoming),
@@ -183,14 +187,17 @@ impl Daemon {
                     }
                 }
             }
+
             for incoming in looped {
                 self.served().serve(&incoming);
             }
+
             // To this device's own addresses, too, by the wire, where all messages of connections
             // can be seen.
             for mad in messages {
                 self.gsi.put_on_wire(&mad, &mut self.adapter);
             }
+
             for mad in mads {
                 carried += 1;
                 if carried > TURN {
@@ -225,20 +232,24 @@ impl Daemon {
         let Some(hardware) = self.interfaces.look(&mut self.adapter) else {
             return;
         };
+
         for ifindex in hardware {
             let around = self.adapter.for_rdma_cm();
             self.rdma_cm.hardware_changed(ifindex, &around);
         }
+
         let change = self.interfaces.follow(&mut self.adapter);
         if change.gids || change.device {
             self.show();
         }
+
         if change.gids {
             let addresses = self.adapter.addresses();
             tracing::info!(addresses, "the GID table has changed");
             self.rdma_cm.addresses_changed(&self.adapter.for_rdma_cm());
             self.clients.broadcast(Event::GidChange, &mut self.adapter);
         }
+
         if change.link {
             let active = self.adapter.info.port_active;
             tracing::info!(active, "the port has changed");
@@ -285,6 +296,7 @@ fn first_free(settings: &Settings) -> Result<Option<Group>, DaemonError> {
     if !settings.addrs.is_empty() || settings.netdev.is_some() {
         return Ok(None);
     }
+
     let mut taken = None;
     for ip in loopback::addresses() {
         match Group::open(ip, 0, settings.receive_buffer) {
@@ -299,6 +311,7 @@ fn first_free(settings: &Settings) -> Result<Option<Group>, DaemonError> {
             Err(error) => return Err(error),
         }
     }
+
     Err(taken.unwrap_or_else(|| DaemonError::NoAddress { name: "lo".into() }))
 }
 

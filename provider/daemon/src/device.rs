@@ -43,12 +43,14 @@ impl Source {
         if let Some(name) = &settings.netdev {
             known(name)?;
         }
+
         if !settings.addrs.is_empty() {
             for addr in &settings.addrs {
                 if let Some(name) = &addr.interface {
                     known(name)?;
                 }
             }
+
             let netdev = match &settings.netdev {
                 Some(name) => name.clone(),
                 None => link_of(&settings.addrs[0], snapshot)
@@ -56,14 +58,17 @@ impl Source {
                     .name
                     .clone(),
             };
+
             return Ok(Self::Fixed {
                 addrs: settings.addrs.clone(),
                 netdev,
             });
         }
+
         if let Some(name) = &settings.netdev {
             return Ok(Self::Interface(name.clone()));
         }
+
         let found = loopback.ok_or_else(|| DaemonError::NoSuchInterface { name: "lo".into() })?;
         let addr = AddrSpec {
             ip: found,
@@ -151,6 +156,7 @@ pub(crate) fn identify(settings: &Settings, source: &Source, snapshot: &Snapshot
             made_up(seed.as_bytes())
         }
     };
+
     let mut info = DeviceInfo {
         name: settings.name.clone(),
         uverbs: format!("uverbs{}", real::free_uverbs_number()),
@@ -168,6 +174,7 @@ pub(crate) fn identify(settings: &Settings, source: &Source, snapshot: &Snapshot
         fw_ver: env!("CARGO_PKG_VERSION").to_owned(),
         stretch_timeouts: settings.stretch_timeouts,
     };
+
     refresh(&mut info, source, snapshot);
     info
 }
@@ -188,6 +195,7 @@ pub(crate) fn refresh(info: &mut DeviceInfo, source: &Source, snapshot: &Snapsho
         }
         None => info.port_active = false,
     }
+
     info.port_active != was_active
 }
 
@@ -260,11 +268,13 @@ mod tests {
             up,
             loopback,
         };
+
         let address = |ifindex, ip: &str, prefix_len| Address {
             ifindex,
             ip: ip.parse().unwrap(),
             prefix_len,
         };
+
         Snapshot {
             links: vec![
                 link(1, "lo", 65_536, None, true, true),

@@ -131,6 +131,7 @@ impl Door {
                 }
             }
         }
+
         None
     }
 
@@ -172,6 +173,7 @@ mod tests {
         rustix::net::send(&theirs, b"knock", SendFlags::empty()).unwrap();
         let mut door = Door::new(Path::new("door"), ours, Token::Listener);
         door.watch(&poller).unwrap();
+
         for _ in 0..3 {
             assert_eq!(poller.wait(NOW).unwrap().len(), 1);
             let before = Instant::now();

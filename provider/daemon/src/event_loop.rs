@@ -20,6 +20,7 @@ impl Daemon {
                 .add(signals, Token::Signals)
                 .map_err(DaemonError::os("watching for signals"))?;
         }
+
         let result = loop {
             match self.turn(signals) {
                 Ok(()) if self.may_leave() => break Ok(()),
@@ -27,8 +28,10 @@ impl Daemon {
                 Err(error) => break Err(error),
             }
         };
+
         self.clean_up();
         self.place.leave(result.is_ok());
+
         // The last word comes after the clean-up, so that who waits for it can start anew at once.
         self.clients.farewell();
         result
@@ -61,12 +64,14 @@ impl Daemon {
             self.ready(ready, signals);
             self.settle();
         }
+
         let now = Instant::now();
         self.handle_timeouts(now);
         self.settle();
         if std::mem::take(&mut self.clients.stop) {
             self.stay.ask();
         }
+
         let used = self.services().into_iter().any(Service::is_used);
         self.stay.look(used, now);
         Ok(())
@@ -75,6 +80,7 @@ impl Daemon {
     /// Has each service do what is due.
     fn handle_timeouts(&mut self, now: Instant) {
         self.adapter.ib_tick(now);
+
         // Whatever it was that has happened.
         if self.adapter.counting.is_due(now) {
             self.show();
@@ -85,10 +91,12 @@ impl Daemon {
         if self.clients.is_due(now) {
             self.clients.handle_timeout(now, &self.adapter.poller);
         }
+
         if self.rdma_cm.is_due(now) {
             let around = self.adapter.for_rdma_cm();
             self.rdma_cm.handle_timeout(now, &around);
         }
+
         if self.umad.is_due(now) {
             self.umad.handle_timeout(now, &self.adapter.for_umad());
         }
@@ -110,6 +118,7 @@ impl Daemon {
             netlink,
             ..
         } = self;
+
         match ready.token {
             Token::Signals => {
                 if let Some(signal) = signals.and_then(Signals::take) {

@@ -106,6 +106,7 @@ impl GidTable {
             let Some(entry) = &mut row.entry else {
                 continue;
             };
+
             match wanted
                 .iter()
                 .find(|w| w.addr == entry.addr && w.scope_id == entry.scope_id)
@@ -122,6 +123,7 @@ impl GidTable {
                 Some(_) => {}
             }
         }
+
         for w in wanted {
             let key = (w.addr, w.scope_id);
             if self
@@ -130,6 +132,7 @@ impl GidTable {
             {
                 continue;
             }
+
             let free = |row: &Row| row.entry.is_none();
             let index = self
                 .rows
@@ -141,10 +144,12 @@ impl GidTable {
                         .position(|row| free(row) && row.last.is_none())
                 })
                 .or_else(|| self.rows.iter().position(free));
+
             let Some(index) = index else {
                 tracing::warn!(address = %w.addr, "the GID table is full");
                 break;
             };
+
             self.rows[index] = Row {
                 entry: Some(GidEntry {
                     index: index as u16,
@@ -156,8 +161,10 @@ impl GidTable {
                 }),
                 last: Some(key),
             };
+
             changed = true;
         }
+
         changed
     }
 
@@ -208,6 +215,7 @@ mod tests {
         assert!(!table.update(&wanted(&["fe80::1", "10.0.0.1", "fd00::1"])));
         assert!(table.update(&wanted(&["10.0.0.1", "fe80::1"])));
         assert!(table.update(&wanted(&["10.0.0.1", "fe80::1", "10.0.0.2"])));
+
         // The newcomer took a fresh row, so fd00::1 gets its own back.
         assert!(table.update(&wanted(&["10.0.0.1", "fe80::1", "10.0.0.2", "fd00::1"])));
         let expected = [
@@ -241,15 +249,18 @@ mod tests {
             gid,
             [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1]
         );
+
         let addresses = ["fe80::2", "fd00::2", "192.0.2.2"].map(|ip| Address {
             ifindex: 7,
             ip: ip.parse().unwrap(),
             prefix_len: 64,
         });
+
         let snapshot = Snapshot {
             links: vec![link()],
             addresses: addresses.to_vec(),
         };
+
         let order: Vec<String> = Wanted::all_of(&link(), &snapshot)
             .iter()
             .map(|w| w.addr.to_string())

@@ -187,6 +187,7 @@ impl Group {
                 op(libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K, 0, 0, 16),
             ],
         };
+
         program.extend([
             op(
                 libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K,
@@ -197,6 +198,7 @@ impl Group {
             to_slot_0,
             op(libc::BPF_RET | libc::BPF_A, 0, 0, 0),
         ]);
+
         udp::steer(&self.members[0], &mut program).map_err(|errno| not_steered(self.address, errno))
     }
 

@@ -37,16 +37,19 @@ impl Devices {
             let dir = RuntimeDir::resolve(Some(&temp.path().join(name)));
             Daemon::start(dir, config.try_into().unwrap()).unwrap()
         };
+
         let roce = Config {
             addr: vec![format!("127.0.7.{first}").parse().unwrap()],
             ..Config::default()
         };
+
         let [near, far] = [first + 1, first + 2].map(|host| format!("127.0.7.{host}:7101"));
         let infiniband = Config {
             link_layer: Some(LinkLayer::Infiniband),
             cable: vec![format!("{near}={far}").parse().unwrap()],
             ..Config::default()
         };
+
         Self {
             daemons: [start("roce", roce), start("infiniband", infiniband)],
             _temp: temp,
@@ -85,6 +88,7 @@ fn incoming(adapter: &Adapter, qpn: u32, mad: &Mad) -> Incoming {
         true => adapter.ib.described()[0].gids[0].1,
         false => adapter.gids.entry(0).unwrap().gid,
     };
+
     Incoming {
         port: 1,
         qpn,
@@ -125,6 +129,7 @@ fn both_link_layers_answer_alike() {
     const BAD_ATTRIBUTE: Option<u16> = Some(status::UNSUPPORTED_ATTRIBUTE);
     const COUNTERS: u16 = pma::attribute::PORT_COUNTERS;
     const INFO: u16 = pma::attribute::CLASS_PORT_INFO;
+
     let mut devices = Devices::start(60);
     let rows = [
         // C13-24: another base version, whoever it is for.
@@ -162,10 +167,12 @@ fn both_link_layers_answer_alike() {
         (QP0, mad(1, pma::CLASS, 1, GET, INFO), None),
         (QP0, mad(1, CLASS_CM, 2, SEND, 0x10), None),
     ];
+
     for (qpn, mad, expected) in rows {
         let header = MadHeader::parse(&mad);
         assert_eq!(devices.status(qpn, &mad), expected, "QP{qpn}: {header:?}");
     }
+
     assert_eq!(devices.malformed(), [0, 0]);
 }
 
@@ -249,6 +256,7 @@ fn over_infiniband(payload: &[u8]) -> Result<Ends, Unfit> {
         },
         grh: None,
     };
+
     let transport = transport();
     let mut bytes = [0; 64];
     let n = transport.emit(&mut bytes);

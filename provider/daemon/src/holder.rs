@@ -89,6 +89,7 @@ fn holders(inodes: &[u64]) -> Vec<String> {
             })
         })
     };
+
     fs::read_dir("/proc")
         .into_iter()
         .flatten()
@@ -117,6 +118,7 @@ impl Socket {
                 .ok()
                 .map(u32::to_ne_bytes)
         };
+
         let ip = match ip.len() {
             8 => IpAddr::from(word(0)?),
             32 => {
@@ -128,6 +130,7 @@ impl Socket {
             }
             _ => return None,
         };
+
         Some(Self {
             ip,
             port: u16::from_str_radix(port, 16).ok()?,

@@ -31,6 +31,7 @@ impl Adapter {
             self.watch_members(index, 0);
             ends.push((cable, socket));
         }
+
         self.info.ib_ports = ends.len() as u8;
         let granted = self.groups.iter().map(Group::granted_receive_buffer);
         self.info.rcvbuf = granted.min().unwrap_or(0);

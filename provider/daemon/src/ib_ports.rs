@@ -42,6 +42,7 @@ impl IbPorts {
         let Some(fabric) = &mut self.fabric else {
             return;
         };
+
         for (port, reported) in (1..=fabric.ports()).zip(&mut self.reported) {
             for (key, reported) in Key::ALL.into_iter().zip(reported) {
                 let total = totals.at(port, key.counter());
@@ -84,6 +85,7 @@ impl IbPorts {
                 });
             }
         }
+
         self.gids = GidTable::of(entries);
     }
 
@@ -114,6 +116,7 @@ fn describe(port: &Port, fabric: &Fabric) -> Option<IbPort> {
     let info = port.info();
     let cable = fabric.cable(port.number())?;
     let up = info.port_physical_state == LINK_UP;
+
     // The largest MTU is what both ends agreed upon through the subnet manager; before, what the
     // port can.
     let mtu = if up { info.neighbor_mtu } else { info.mtu_cap };

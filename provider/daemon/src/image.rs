@@ -68,10 +68,12 @@ impl Image {
                 });
             }
         }
+
         if !gone.is_empty() {
             self.erase(&gone)?;
             self.written.retain(|path, _| !gone.contains(path));
         }
+
         if !gone.is_empty() || !new.is_empty() {
             self.list(tree.keys())?;
         }
@@ -84,6 +86,7 @@ impl Image {
                 self.written.insert(path, node);
             }
         }
+
         Ok(())
     }
 
@@ -249,6 +252,7 @@ fn open(root: &OwnedFd, path: &Path, make: bool) -> Result<OwnedFd, Errno> {
         };
         at = Some(opened);
     }
+
     at.ok_or(Errno::INVAL)
 }
 
@@ -281,6 +285,7 @@ mod tests {
                 found.push(path);
             }
         }
+
         found.retain(|path| path != ".ferroce-runtime");
         found.sort();
         found
@@ -299,6 +304,7 @@ mod tests {
             "sys/a/b/mine",
             "sys/mine",
         ];
+
         let left = |dir: &RuntimeDir| {
             let mut left = below(dir.path());
             left.retain(|path| dir.path().join(path).is_file());
@@ -323,6 +329,7 @@ mod tests {
                     Image::create(&premises).unwrap();
                 }
             }
+
             assert_eq!(left(&dir), mine);
             assert!(dir.path().join("sys/empty").is_dir());
             for path in mine {

@@ -82,6 +82,7 @@ impl Snapshot {
                 }
             },
         )?;
+
         dump(
             RouteNetlinkMessage::GetAddress(AddressMessage::default()),
             |message| {
@@ -90,6 +91,7 @@ impl Snapshot {
                 }
             },
         )?;
+
         Ok(snapshot)
     }
 
@@ -115,11 +117,13 @@ impl Snapshot {
         if let Some(index) = ifindex {
             return by_index(index);
         }
+
         let exact = self
             .addresses
             .iter()
             .find(|a| a.ip == ip)
             .and_then(|a| by_index(a.ifindex));
+
         exact.or_else(|| {
             self.addresses
                 .iter()
@@ -176,6 +180,7 @@ fn link_of(message: &LinkMessage) -> Link {
         up: flags.contains(LinkFlags::Up | LinkFlags::LowerUp),
         loopback: flags.contains(LinkFlags::Loopback),
     };
+
     for attribute in &message.attributes {
         match attribute {
             LinkAttribute::IfName(name) => link.name.clone_from(name),
@@ -188,6 +193,7 @@ fn link_of(message: &LinkMessage) -> Link {
             _ => {}
         }
     }
+
     link
 }
 
@@ -197,10 +203,12 @@ fn address_of(message: &AddressMessage) -> Option<Address> {
         .header
         .flags
         .intersects(AddressHeaderFlags::Tentative | AddressHeaderFlags::Dadfailed);
+
     let optimistic = message
         .header
         .flags
         .contains(AddressHeaderFlags::Optimistic);
+
     let (mut address, mut local) = (None, None);
     for attribute in &message.attributes {
         match attribute {
@@ -213,6 +221,7 @@ fn address_of(message: &AddressMessage) -> Option<Address> {
             _ => {}
         }
     }
+
     let ip = local.or(address)?;
     (!unusable || optimistic).then_some(Address {
         ifindex: message.header.index,
@@ -233,9 +242,11 @@ fn dump(request: RouteNetlinkMessage, mut each: impl FnMut(RouteNetlinkMessage))
     let mut bytes = vec![0; packet.buffer_len()];
     packet.serialize(&mut bytes);
     socket.send(&bytes, 0)?;
+
     loop {
         let (bytes, _) = socket.recv_from_full()?;
         let mut rest = bytes.as_slice();
+
         // Lengths are read here, not from the parsed message: one of a kind that the parser does
         // not know must not hide the others.
         while let Some(length) = rest.first_chunk::<4>() {
@@ -273,6 +284,7 @@ mod tests {
                 .unwrap();
             assert_eq!(link.index, lo.index);
         }
+
         assert!(
             snapshot
                 .link_of("203.0.113.77".parse().unwrap(), None)

@@ -24,6 +24,7 @@ pub fn raise() {
             tracing::warn!(%error, "the limit of {what} stays as it is");
         }
     }
+
     // SAFETY: no handler is installed, so nothing runs in a signal's context.
     if unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) } == libc::SIG_ERR {
         let error = std::io::Error::last_os_error();

@@ -83,6 +83,7 @@ impl Lock {
         let premises = dir.prepare()?;
         let path = dir.lock();
         let failed = |errno: Errno| DaemonError::file(&path)(errno.into());
+
         // A daemon that leaves removes the file while it holds the lock: what was locked may be
         // gone.
         for _ in 0..100 {
@@ -104,6 +105,7 @@ impl Lock {
                 }
                 Err(errno) => return Err(failed(errno)),
             }
+
             if premises.has(LOCK, &file) {
                 file.set_len(0).map_err(DaemonError::file(&path))?;
                 writeln!(file, "{}", std::process::id()).map_err(DaemonError::file(&path))?;
@@ -114,6 +116,7 @@ impl Lock {
                 });
             }
         }
+
         Err(DaemonError::Setting(format!(
             "{} keeps changing",
             path.display()
@@ -153,6 +156,7 @@ mod tests {
         ] {
             assert!(is_link_of_run(name), "{name}");
         }
+
         for name in [
             "libferroce.so",
             "libferroce-mine.so",

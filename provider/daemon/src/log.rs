@@ -91,6 +91,7 @@ mod tests {
                 writeln!(log, "{round} line {n}").unwrap();
             }
         }
+
         let names: Vec<_> = fs::read_dir(temp.path()).unwrap().flatten().collect();
         assert_eq!(names.len(), 2);
         for entry in names {

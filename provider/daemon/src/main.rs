@@ -109,6 +109,7 @@ fn main() -> ExitCode {
     } else {
         detach(&dir)
     };
+
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
@@ -135,10 +136,12 @@ fn detach(dir: &RuntimeDir) -> Result<(), String> {
         .stderr(log)
         .spawn()
         .map_err(|e| format!("starting the background process: {e}"))?;
+
     let mut words = String::new();
     if let Some(output) = child.stdout.take() {
         let _ = BufReader::new(output).read_line(&mut words);
     }
+
     match words.trim() {
         READY => return Ok(()),
         "" => {
@@ -150,6 +153,7 @@ fn detach(dir: &RuntimeDir) -> Result<(), String> {
         }
         _ => {}
     }
+
     let _ = child.wait();
     Err(words.trim().to_owned())
 }
@@ -167,9 +171,11 @@ fn serve(arguments: Arguments, dir: RuntimeDir) -> Result<(), String> {
             return Err(words);
         }
     };
+
     if detached {
         tell(READY);
     }
+
     daemon.run(Some(&signals)).map_err(|e| {
         tracing::error!(error = %e, "stopped");
         e.to_string()
@@ -207,6 +213,7 @@ fn start(arguments: Arguments, dir: RuntimeDir) -> Result<(Daemon, Signals), Dae
         log,
         ..
     } = arguments;
+
     let under = Config::find(config.as_deref())?;
     let config = Config {
         addr,
@@ -220,6 +227,7 @@ fn start(arguments: Arguments, dir: RuntimeDir) -> Result<(Daemon, Signals), Dae
         log,
     }
     .over(under);
+
     let file = arguments.detached.then(|| dir.log());
     start_log(config.log.as_deref(), file)?;
     let settings = Settings::try_from(config)?;
@@ -233,6 +241,7 @@ fn start(arguments: Arguments, dir: RuntimeDir) -> Result<(Daemon, Signals), Dae
         let _ = rustix::process::setsid();
         let _ = rustix::process::chdir("/");
     }
+
     Ok((Daemon::start(dir, settings)?, signals))
 }
 
@@ -252,11 +261,13 @@ fn start_log(filter: Option<&str>, file: Option<PathBuf>) -> Result<(), DaemonEr
             std::io::stderr().is_terminal(),
         ),
     };
+
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(terminal)
         .with_writer(writer)
         .init();
+
     Ok(())
 }
 

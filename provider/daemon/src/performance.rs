@@ -23,10 +23,12 @@ impl Counters for Shown {
             self.roce(&mut totals);
             return totals;
         }
+
         let at = usize::from(port).checked_sub(1);
         let Some((counts, downed)) = at.and_then(|at| self.ports.get(at)) else {
             return totals;
         };
+
         let sum = |own: u64, counter| own.wrapping_add(self.sums.at(port, counter));
         let sent = sum(counts.tx_packets, PortCounter::TxPackets);
         let received = sum(counts.rx_packets, PortCounter::RxPackets);
@@ -38,6 +40,7 @@ impl Counters for Shown {
             // Those that a program gets are copies of what the daemon has counted.
             (received, counts.rx_multicast),
         );
+
         totals[Counter::RcvErrors] = sum(counts.rx_errors, PortCounter::RxErrors);
         totals[Counter::XmitDiscards] = sum(counts.tx_discards, PortCounter::TxDiscards);
         totals[Counter::ExcessiveBufferOverruns] = sum(0, PortCounter::Overruns);
@@ -124,6 +127,7 @@ mod tests {
             rx_multicast: 6,
             ..Counts::default()
         };
+
         let ib = Shown {
             sums,
             ports: vec![(counts, 0), (counts, 0)],

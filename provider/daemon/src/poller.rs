@@ -73,6 +73,7 @@ impl Token {
             Self::Hold(id) => (15, id),
             Self::Slot { group, slot } => (5, (group as u64) << 8 | u64::from(slot)),
         };
+
         EventData::new_u64(kind << KIND_SHIFT | value & VALUE)
     }
 
@@ -178,6 +179,7 @@ impl Poller {
                 tv_sec: t.as_secs().min(86_400) as i64,
                 tv_nsec: i64::from(t.subsec_nanos()),
             });
+
         let mut events = Vec::with_capacity(64);
         match epoll::wait(
             &self.epoll,
@@ -187,6 +189,7 @@ impl Poller {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
         }
+
         let ready = events.iter().filter_map(|event: &epoll::Event| {
             let flags = event.flags;
             Some(Ready {
@@ -195,6 +198,7 @@ impl Poller {
                 readable: flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR),
             })
         });
+
         Ok(ready.collect())
     }
 }

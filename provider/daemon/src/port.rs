@@ -83,13 +83,16 @@ impl Interfaces {
             // Addresses mean nothing to cables, and a link that is gone is noticed by its silence.
             return Change::default();
         }
+
         let before = adapter.info.clone();
         let link = device::refresh(&mut adapter.info, &adapter.source, &adapter.snapshot);
+
         // Given addresses stay, even while they cannot be used.
         let gids = match &adapter.source {
             Source::Fixed { .. } => false,
             Source::Interface(_) => self.follow_addresses(adapter),
         };
+
         Change {
             device: before != adapter.info,
             gids,
@@ -105,6 +108,7 @@ impl Interfaces {
                 return false;
             }
         };
+
         let mut usable = Vec::new();
         for address in wanted {
             match adapter.open_group(&address) {
@@ -115,6 +119,7 @@ impl Interfaces {
                 }
             }
         }
+
         adapter.gids.update(&usable)
     }
 }
@@ -128,6 +133,7 @@ impl Adapter {
                 name: self.source.netdev().to_owned(),
             });
         }
+
         // One is open already if it had to be looked for.
         for index in 0..self.groups.len() {
             self.watch_members(index, 0);

@@ -123,11 +123,13 @@ impl Qp1 {
             std::collections::hash_map::Entry::Occupied(sender) => sender.into_mut(),
             std::collections::hash_map::Entry::Vacant(place) => place.insert(open(own, to)?),
         };
+
         let flow = match (own.addr, remote) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => Flow::v4(src, dst, sender.port, ROCE_V2_PORT),
             (IpAddr::V6(src), IpAddr::V6(dst)) => Flow::v6(src, dst, sender.port, ROCE_V2_PORT),
             _ => return Err(Errno::AFNOSUPPORT),
         };
+
         let mut packet = [0; PACKET];
         let header = Header {
             bth: Bth {
@@ -142,6 +144,7 @@ impl Qp1 {
                 ..Ext::default()
             },
         };
+
         let n = header.emit(&mut packet);
         packet[n..n + mad::LEN].copy_from_slice(mad);
         let mut icrc = flow.start(PACKET, 0);
@@ -159,6 +162,7 @@ impl Qp1 {
                 SocketAddr::V6(SocketAddrV6::new(ip, ROCE_V2_PORT, 0, scope))
             }
         };
+
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         rustix::net::sendto(&sender.socket, &packet, flags, &to).map(drop)
     }
@@ -178,33 +182,40 @@ fn receive<'a>(
         // What a peer's ICMP left on the socket.
         Err(_) => return Received::Other,
     };
+
     let Some((from, bytes)) = from.ok().zip(buffer.get(..len)) else {
         counters.add(Counter::RxParseErrors, 1);
         return Received::Other;
     };
+
     let flow = match (from.ip(), local) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => Flow::v4(src, dst, from.port(), ROCE_V2_PORT),
         (IpAddr::V6(src), IpAddr::V6(dst)) => Flow::v6(src, dst, from.port(), ROCE_V2_PORT),
         _ => return Received::Other,
     };
+
     // What is for no queue pair of ours is that before anything else; there is no QP0 (CA17-33).
     if Bth::parse(bytes).is_some_and(|bth| bth.dest_qp != QP1) {
         counters.add(Counter::RxUnknownQp, 1);
         return Received::Other;
     }
+
     let Ok(packet) = Packet::parse(bytes) else {
         counters.add(Counter::RxParseErrors, 1);
         return Received::Other;
     };
+
     if !flow.verify(bytes, 0).is_good() {
         counters.add(Counter::RxIcrcErrors, 1);
         return Received::Other;
     }
+
     // QP1 takes any P_Key of the table (C9-42); there is one.
     if !pkey::is_same_partition(packet.bth.pkey, mad::DEFAULT_PKEY) {
         counters.add(Counter::RxWrongPkey, 1);
         return Received::Other;
     }
+
     let mad = packet.payload.private();
     let mad: Option<&Mad> = mad.and_then(|mad| mad.try_into().ok());
     let deth = packet.ext.deth.filter(|deth| deth.qkey == mad::QP1_QKEY);
@@ -213,6 +224,7 @@ fn receive<'a>(
         counters.add(Counter::RxParseErrors, 1);
         return Received::Other;
     };
+
     counters.add(Counter::RxPackets, 1);
     counters.add(Counter::RxBytes, len as u64);
     Received::Mad {
@@ -249,6 +261,7 @@ fn open(own: &GidEntry, to: &Route) -> Result<Sender, Errno> {
         IpAddr::V6(_) => AddressFamily::INET6,
     };
     let socket = rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+
     // With DF set and without a connected peer, Linux sends Identification 0, which the ICRC
     // covers. What ICMP says of the path's MTU anybody may have forged.
     if own.addr.is_ipv4() {
@@ -258,6 +271,7 @@ fn open(own: &GidEntry, to: &Route) -> Result<Sender, Errno> {
         options::set_ipv6_mtu_discover(&socket, options::Ipv6PathMtuDiscovery::PROBE)?;
         options::set_ipv6_tclass(&socket, to.traffic_class.into())?;
     }
+
     let first = random::<u16>() >> 2;
     for step in 0..0x4000u16 {
         let port = FIRST_PORT + (first + step) % 0x4000;
@@ -271,5 +285,6 @@ fn open(own: &GidEntry, to: &Route) -> Result<Sender, Errno> {
             Err(errno) => return Err(errno),
         }
     }
+
     Err(Errno::ADDRINUSE)
 }

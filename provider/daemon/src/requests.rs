@@ -87,6 +87,7 @@ impl Clients {
             let Some(session) = self.connections.get(id) else {
                 return;
             };
+
             // Descriptors that a client sends are closed at once: no request has any.
             let verdict = match session.receive(buffer) {
                 Ok(datagram) => self.answer(id, &buffer[..datagram.len], adapter, rdma_cm),
@@ -97,6 +98,7 @@ impl Clients {
                 ),
                 Err(ReceiveError::Closed | ReceiveError::Os(_)) => Verdict::Close,
             };
+
             if verdict == Verdict::Close {
                 self.disconnect(id, adapter);
                 return;
@@ -123,6 +125,7 @@ impl Clients {
             }
             Err(DecodeError::Malformed(why)) => return self.complain(id, &why),
         };
+
         let answer = match message.request {
             Request::Attach { name, .. } => self.attach(id, &name, adapter),
             Request::Gids => Reply::Gids(adapter.gids.entries().cloned().collect()).into(),
@@ -144,6 +147,7 @@ impl Clients {
                 Reply::Ok.into()
             }
         };
+
         self.send(id, message.id, &answer)
     }
 
@@ -179,10 +183,12 @@ impl Clients {
         let Some(session) = self.connections.get_mut(id) else {
             return Reply::Ok.into();
         };
+
         if let Some(slot) = session.state.slot {
             let why = format!("this connection has slot {slot} already");
             return refuse(Errno::INVAL, why);
         }
+
         let made = CounterPage::create()
             .and_then(|page| Ok((page, ObjectTable::create()?, InboxFds::create()?)))
             .and_then(|(page, objects, inbox)| Ok((page, objects, inbox.duplicate()?, inbox)));
@@ -190,6 +196,7 @@ impl Clients {
             Ok(made) => made,
             Err(error) => return failed(&error),
         };
+
         let slot = match self.slots.claim(Instant::now()) {
             Claim::Granted(slot) => slot,
             Claim::Wait(time) => {
@@ -204,7 +211,9 @@ impl Clients {
                 );
             }
         };
+
         adapter.claims.reclaim_rings(slot);
+
         // A child that it leaves behind may keep the connection open, but has no use of the slot.
         session.watch_process(session.state.pid, Token::Process(id), &adapter.poller);
         let connection = &mut session.state;
@@ -224,6 +233,7 @@ impl Clients {
             pid = connection.pid,
             "claimed"
         );
+
         Answer {
             reply: Reply::Attached {
                 slot,
@@ -251,6 +261,7 @@ impl Clients {
         let Some(slot) = self.slot_of(id) else {
             return refuse(Errno::INVAL, "attach before asking for sockets");
         };
+
         let group = if adapter.is_ib() {
             let index = usize::from(gid_index);
             if index >= adapter.groups.len() {
@@ -269,6 +280,7 @@ impl Clients {
             };
             adapter.open_group(&wanted)
         };
+
         match group.and_then(|group| self.hand_out(slot, group, adapter)) {
             Ok(fd) => Answer {
                 reply: Reply::ReceiveSocket,
@@ -329,6 +341,7 @@ impl Clients {
             }
             group::hand_out(adapter.socket(index, slot)?);
         }
+
         Ok(duplicate)
     }
 
@@ -341,6 +354,7 @@ impl Clients {
             .map(|(_, session)| session.state.status(now))
             .collect();
         clients.sort_by_key(|client| (client.slot.is_none(), client.slot, client.pid));
+
         // One message has to hold them all. Slots bound those that matter; of the others, which are
         // connected without a slot, some will do.
         clients.truncate(400);

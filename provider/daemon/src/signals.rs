@@ -20,7 +20,9 @@ impl Signals {
             what: "waiting for signals".into(),
             source: error,
         };
+
         let mut set = MaybeUninit::uninit();
+
         // SAFETY: the set is initialized by the first call, and lives on.
         let set = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
@@ -29,16 +31,19 @@ impl Signals {
             }
             set.assume_init()
         };
+
         // SAFETY: the set is valid, and where the old one would go is nowhere.
         let error = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) };
         if error != 0 {
             return Err(failed(io::Error::from_raw_os_error(error)));
         }
+
         // SAFETY: the set is valid; -1 asks for a new descriptor.
         let fd = unsafe { libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
         if fd < 0 {
             return Err(failed(io::Error::last_os_error()));
         }
+
         // SAFETY: it was made just now, and is nobody else's.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }

@@ -63,6 +63,7 @@ impl Slots {
                 .min()
                 .map(|(_, i)| i)
         };
+
         let index = match quietest(SETTLED) {
             Some(index) => index,
             None if self.used.len() < SLOTS - 1 => {
@@ -74,6 +75,7 @@ impl Slots {
                 None => return self.next_rested(now),
             },
         };
+
         self.used[index] = State::Claimed;
         Claim::Granted(slot_of(index))
     }
@@ -198,6 +200,7 @@ mod tests {
                 resting: 0
             }
         );
+
         assert_eq!(slots.claim(now), Claim::Granted(1));
         slots.disturb(now, 1);
         assert_eq!(slots.claim(now), Claim::Granted(2));

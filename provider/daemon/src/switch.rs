@@ -58,6 +58,7 @@ impl Switch {
             name,
             receive_buffer,
         } = settings;
+
         let setting = |text: String| Err(DaemonError::Setting(text));
         if !(1..=254).contains(&ports) || cables.len() > usize::from(ports) {
             return setting(format!(
@@ -65,11 +66,13 @@ impl Switch {
                 cables.len()
             ));
         }
+
         if name.len() > 64 {
             return setting(format!(
                 "`{name}` is longer than the 64 bytes of a node description"
             ));
         }
+
         let poller = Poller::new().map_err(DaemonError::os("creating an epoll"))?;
         let (mut groups, mut ends) = (Vec::new(), Vec::new());
         for (index, cable) in cables.iter().enumerate() {
@@ -87,12 +90,14 @@ impl Switch {
             groups.push(group);
             ends.push((*cable, socket));
         }
+
         let text: Vec<String> = cables.iter().map(Cable::to_string).collect();
         let guid = device::made_up(format!("switch\n{name}\n{}", text.join("\n")).as_bytes());
         let config = NodeConfig {
             description: name,
             ..NodeConfig::switch(u64::from_be_bytes(guid), ports)
         };
+
         tracing::info!(ports, cables = text.join(" "), "switching");
         Ok(Self {
             fabric: Fabric::new(config, ends, CounterPage::private()?),
@@ -108,6 +113,7 @@ impl Switch {
         self.poller
             .add(signals, Token::Signals)
             .map_err(DaemonError::os("watching for signals"))?;
+
         loop {
             self.fabric.tick();
             self.settle();
@@ -119,6 +125,7 @@ impl Switch {
                 .poller
                 .wait(timeout)
                 .map_err(DaemonError::os("waiting for packets"))?;
+
             for ready in ready {
                 match ready.token {
                     Token::Slot { group, .. } => {
@@ -131,6 +138,7 @@ impl Switch {
                     }
                 }
             }
+
             let time = self.clock.now();
             if self.pma.next_timeout().is_some_and(|at| at <= time) {
                 let shown = self.performance();

@@ -87,6 +87,7 @@ pub(crate) fn render(view: &View<'_>) -> Tree {
             path: PathBuf::from(path),
         });
     };
+
     let info = view.info;
     let DeviceInfo {
         name,
@@ -103,6 +104,7 @@ pub(crate) fn render(view: &View<'_>) -> Tree {
             .file("uevent", format!("DRIVER=ferroce\nMODALIAS=ferroce:{name}"))
             .file("numa_node", "-1");
     });
+
     at(&format!("{device}/net"), &|dir| {
         dir.link(netdev, format!("/sys/class/net/{netdev}"));
     });
@@ -113,11 +115,13 @@ pub(crate) fn render(view: &View<'_>) -> Tree {
     if view.ib_ports.is_empty() {
         at(&format!("{ports}/1"), &|dir| port_files(dir, view));
     }
+
     for port in view.ib_ports {
         at(&format!("{ports}/{}", port.number), &|dir| {
             ib_port_files(dir, port, view)
         });
     }
+
     at(&format!("{device}/infiniband_verbs/{uverbs}"), &|dir| {
         dir.file("ibdev", name)
             .file("abi_version", PROVIDER_ABI.to_string())
@@ -134,11 +138,13 @@ pub(crate) fn render(view: &View<'_>) -> Tree {
         beside(dir, "/sys/class/infiniband");
         dir.link(name, format!("{up}/infiniband/{name}"));
     });
+
     at("sys/class/infiniband_verbs", &|dir| {
         beside(dir, "/sys/class/infiniband_verbs");
         dir.link(uverbs, format!("{up}/infiniband_verbs/{uverbs}"))
             .file("abi_version", UVERBS_ABI.to_string());
     });
+
     // By name: the port's number.
     let mut mad_files = Vec::new();
     for port in 1..=info.ib_ports.max(1) {
@@ -148,6 +154,7 @@ pub(crate) fn render(view: &View<'_>) -> Tree {
             mad_files.push((format!("issm{number}"), port));
         }
     }
+
     for (file, port) in &mad_files {
         at(&format!("{device}/infiniband_mad/{file}"), &|dir| {
             dir.file("ibdev", name)
@@ -157,6 +164,7 @@ pub(crate) fn render(view: &View<'_>) -> Tree {
                 .link("subsystem", "../../../../../../class/infiniband_mad");
         });
     }
+
     at("sys/class/infiniband_mad", &|dir| {
         beside(dir, "/sys/class/infiniband_mad");
         for (file, _) in &mad_files {
@@ -164,6 +172,7 @@ pub(crate) fn render(view: &View<'_>) -> Tree {
         }
         dir.file("abi_version", UMAD_ABI.to_string());
     });
+
     at("sys/class/misc/rdma_cm", &|dir| {
         dir.file("abi_version", UCMA_ABI.to_string());
     });
@@ -175,6 +184,7 @@ pub(crate) fn render(view: &View<'_>) -> Tree {
             dir.link(file, "/dev/null");
         }
     });
+
     tree
 }
 
@@ -214,6 +224,7 @@ fn port_files(dir: &mut Dir<'_>, view: &View<'_>) {
         true => ("4: ACTIVE", "5: LinkUp"),
         false => ("1: DOWN", "3: Disabled"),
     };
+
     dir.file("state", state)
         .file("phys_state", phys_state)
         .file("rate", Rate::of_mbps(info.speed_mbps).sysfs())
@@ -225,6 +236,7 @@ fn port_files(dir: &mut Dir<'_>, view: &View<'_>) {
         // Communication management, and GIDs that are IP addresses.
         .file("cap_mask", "0x04010000")
         .file("pkeys/0", "0xffff");
+
     for index in 0..info.gid_tbl_len {
         match view.gids.iter().find(|entry| entry.index == index) {
             Some(entry) => dir
@@ -239,6 +251,7 @@ fn port_files(dir: &mut Dir<'_>, view: &View<'_>) {
                 .file(&format!("gid_attrs/ndevs/{index}"), ""),
         };
     }
+
     counter_files(dir, 1, view);
     for (name, value) in &view.hw_counters {
         dir.file(&format!("hw_counters/{name}"), value.to_string());
@@ -263,6 +276,7 @@ fn ib_port_files(dir: &mut Dir<'_>, port: &IbPort, view: &View<'_>) {
         4 => "4: ACTIVE",
         _ => "1: DOWN",
     };
+
     let phys_state = match port.phys_state {
         1 => "1: Sleep",
         2 => "2: Polling",
@@ -271,6 +285,7 @@ fn ib_port_files(dir: &mut Dir<'_>, port: &IbPort, view: &View<'_>) {
         6 => "6: LinkErrorRecovery",
         _ => "3: Disabled",
     };
+
     dir.file("state", state)
         .file("phys_state", phys_state)
         .file("rate", Rate::of_link(port.width, port.speed).sysfs())
@@ -280,6 +295,7 @@ fn ib_port_files(dir: &mut Dir<'_>, port: &IbPort, view: &View<'_>) {
         .file("sm_lid", format!("{:#x}", port.sm_lid))
         .file("sm_sl", port.sm_sl.to_string())
         .file("cap_mask", format!("{:#010x}", port.capabilities));
+
     for (index, key) in port.p_keys.iter().enumerate() {
         dir.file(&format!("pkeys/{index}"), format!("{key:#06x}"));
     }
@@ -290,6 +306,7 @@ fn ib_port_files(dir: &mut Dir<'_>, port: &IbPort, view: &View<'_>) {
             .file(&format!("gid_attrs/types/{index}"), "IB/RoCE v1")
             .file(&format!("gid_attrs/ndevs/{index}"), "");
     }
+
     counter_files(dir, port.number, view);
     for (name, value) in &view.hw_counters {
         dir.file(&format!("hw_counters/{name}"), value.to_string());

@@ -60,6 +60,7 @@ fn the_libraries_find_what_they_read() {
             cm_messages: vec![("cm_tx_msgs/req".to_owned(), 5)],
         })
         .unwrap();
+
     let root = dir.sysfs();
     let device = "class/infiniband/ferroce0";
     let port = "class/infiniband/ferroce0/ports/1";
@@ -107,6 +108,7 @@ fn the_libraries_find_what_they_read() {
     ] {
         assert_eq!(shown(&root, path), text, "{path}");
     }
+
     let nets: Vec<_> = real::entries(root.join(device).join("device/net"))
         .into_iter()
         .collect();
@@ -154,6 +156,7 @@ fn changes_are_written_and_nothing_else() {
         real::entries(dir.sysfs().join("class/infiniband/ferroce0/device/net")),
         ["eth9".to_owned()].into()
     );
+
     image.remove().unwrap();
     assert!(!dir.sysfs().exists() && !dir.dev().exists());
 }
@@ -171,6 +174,7 @@ fn real_devices_stay_visible() {
         },
         real,
     );
+
     let link = Node::Link(temp.path().join("mlx5_0"));
     assert_eq!(
         tree.into_iter().collect::<Vec<_>>(),

@@ -33,6 +33,7 @@ impl Totals {
                 _ => {}
             }
         }
+
         for (port, values) in (1..).zip(&mut self.ports) {
             for &counter in PortCounter::ALL {
                 let n = page.read_at(port, counter);

@@ -21,6 +21,7 @@ pub(crate) fn bind(address: SocketAddr, shared: bool) -> Result<OwnedFd, DaemonE
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
     };
+
     let doing = || format!("opening a UDP socket at {address}");
     let socket = rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
         .map_err(DaemonError::os(doing()))?;
@@ -30,6 +31,7 @@ pub(crate) fn bind(address: SocketAddr, shared: bool) -> Result<OwnedFd, DaemonE
     if shared {
         options::set_socket_reuseport(&socket, true).map_err(DaemonError::os(doing()))?;
     }
+
     match rustix::net::bind(&socket, &address) {
         Ok(()) => Ok(socket),
         Err(Errno::ADDRINUSE) => Err(DaemonError::PortTaken {
@@ -79,6 +81,7 @@ pub(crate) fn claim(address: SocketAddr) -> Result<OwnedFd, DaemonError> {
         None,
     )
     .map_err(DaemonError::os(doing()))?;
+
     let name = format!("ferroced/{address}");
     let bound = SocketAddrUnix::new_abstract_name(name.as_bytes())
         .and_then(|address| rustix::net::bind(&socket, &address));

@@ -59,10 +59,12 @@ fn nonsense_is_answered_and_changes_nothing() {
             bytes.get(..40)
         );
     }
+
     assert_eq!(
         answer(&daemon, b"nonsense with descriptors", 4),
         Some(libc::EPROTO)
     );
+
     // A sensible request with a stray descriptor is a sensible request.
     let gids = format!(r#"{{"v":{VERSION},"id":1,"request":"gids"}}"#);
     assert_eq!(answer(&daemon, gids.as_bytes(), 1), None);
@@ -145,6 +147,7 @@ fn counters_appear_in_the_image_and_outlive_their_client() {
         read("hw_counters/duplicate_request") == "3\n"
     });
     assert_eq!(read("counters/port_rcv_data"), "1000\n");
+
     // The last words count too.
     page.add(Counter::DuplicateRequest, 4);
     drop(client);
@@ -174,6 +177,7 @@ fn a_program_of_another_build_is_told_so() {
         assert_eq!(reply.result, frames::OTHER_VERSION);
         assert_eq!(reply.answer_len, frames::VERSION);
         assert!(datagram.fds.is_empty());
+
         // And that was all.
         assert!(seqpacket::receive(&socket, &mut buffer, Wait::Block).is_err());
     }

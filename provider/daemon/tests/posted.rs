@@ -67,6 +67,7 @@ impl Program {
             r#in: body.len() as u16,
             out: 512,
         };
+
         let request = Request {
             version: VERSION,
             kind,
@@ -75,6 +76,7 @@ impl Program {
             command_len: (size_of_val(&head) + body.len()) as u32,
             ..Request::default()
         };
+
         let whole = [request.as_bytes(), head.as_bytes(), body].concat();
         seqpacket::send(&self.socket, &whole, &[], Wait::Block).unwrap();
     }
@@ -238,6 +240,7 @@ fn a_connection_is_made_and_ended_without_a_reply() {
     assert_eq!(event(&server, DISCONNECTED).1.uid, 72);
     program.post_disconnect(&server, passive);
     assert_eq!(event(&client, DISCONNECTED).1.uid, 71);
+
     // Nothing but replies to what asked for them has come.
     let destroy = rdma_ucm_destroy_id {
         id: active,
@@ -254,6 +257,7 @@ fn what_fails_after_all_is_told_by_an_event() {
     program.post_connect(&client, active);
     let (_, error) = event(&client, CONNECT_ERROR);
     assert_eq!((error.uid, error.status), (71, -libc::EINVAL));
+
     // The request is taken back before it is accepted.
     let destroy = rdma_ucm_destroy_id {
         id: active,
@@ -265,6 +269,7 @@ fn what_fails_after_all_is_told_by_an_event() {
         qp_state: RTR,
         ..FromZeros::new_zeroed()
     };
+
     eventually("the request is taken back", || {
         let question = question.as_bytes();
         program
@@ -272,12 +277,16 @@ fn what_fails_after_all_is_told_by_an_event() {
             .0
             == -libc::EINVAL
     });
+
     program.post_accept(&server, passive, 72);
+
     // Reason 4: the peer has waited long enough, as far as it says.
     let (_, refused) = event(&server, REJECTED);
     assert_eq!((refused.uid, refused.id, refused.status), (72, passive, 4));
+
     // What comes too late for a peer that has refused is no news, either.
     program.post_establish(&server, passive);
+
     // Ends that come too late, of ids that are nobody's, and nonsense are nobody's business.
     program.post_disconnect(&server, passive);
     program.post_disconnect(&server, 60_000);
@@ -310,6 +319,7 @@ fn what_was_posted_before_a_channel_closed_is_carried_out() {
 fn what_a_program_writes_it_gets() {
     const USER: u32 = 18;
     const RESOLVE_IB_SERVICE: u32 = RDMA_USER_CM_CMD_RESOLVE_IB_SERVICE;
+
     let daemon = TestDaemon::start(&["127.0.79.5"]);
     let program = Program::of(&daemon);
     let channel = channel(&program);
@@ -324,6 +334,7 @@ fn what_a_program_writes_it_gets() {
             .ask(&channel, 0, RDMA_USER_CM_CMD_WRITE_CM_EVENT, &body)
             .0
     };
+
     assert_eq!(write(id, ESTABLISHED), -22);
     assert_eq!(write(id + 1, USER), -2);
     assert_eq!(write(id, USER), 0);

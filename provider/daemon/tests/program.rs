@@ -58,6 +58,7 @@ fn in_the_background_it_is_ready_when_the_command_returns() {
         words.contains(&format!("another ferroced (process {})", status.pid)),
         "{words}"
     );
+
     let (_temp, other) = fresh();
     let output = run(&mut ferroced(&other, &["--addr", "127.0.7.40"]));
     let words = String::from_utf8_lossy(&output.stderr);
@@ -66,6 +67,7 @@ fn in_the_background_it_is_ready_when_the_command_returns() {
         words.contains("UDP port 4791 of 127.0.7.40 is taken"),
         "{words}"
     );
+
     assert!(!other.path().exists());
     stop(&dir);
 }
@@ -84,6 +86,7 @@ fn a_file_may_hold_the_settings() {
             .join("class/infiniband/ferroce5/node_guid")
             .is_file()
     );
+
     stop(&dir);
     fs::write(&file, "colour = \"red\"\n").unwrap();
     let output = run(ferroced(&dir, &["--config"]).arg(&file));
@@ -156,11 +159,13 @@ fn idle_it_leaves_but_not_while_somebody_is_there() {
 #[test]
 fn it_stays_while_a_pipe_is_held_by_which_nothing_else_can_be_done() {
     use std::io::Write;
+
     let (_temp, dir) = fresh();
     let mut child = foreground(
         ferroced(&dir, &["--addr", "127.0.7.48", "--idle-exit", "1"]),
         &dir,
     );
+
     let mut client = Client::connect(&dir).unwrap();
     let [first, second] = [client.hold().unwrap(), client.hold().unwrap()];
     drop(client);
@@ -168,6 +173,7 @@ fn it_stays_while_a_pipe_is_held_by_which_nothing_else_can_be_done() {
     held.write_all(br#"{"v":4,"id":1,"request":"shutdown"}"#)
         .unwrap();
     assert!(rustix::net::sockopt::socket_type(&held).is_err());
+
     // Nothing can be waited for here but that it does not happen.
     std::thread::sleep(Duration::from_millis(2_500));
     assert!(child.try_wait().unwrap().is_none());
@@ -178,10 +184,12 @@ fn it_stays_while_a_pipe_is_held_by_which_nothing_else_can_be_done() {
         .take(2)
         .map(|ticks| ticks.parse().unwrap())
         .collect();
+
     assert!(
         ticks.iter().sum::<u64>() < 100,
         "what was written keeps it busy: {ticks:?}"
     );
+
     drop((first, second, held));
     assert!(exits(&mut child));
 }
@@ -199,6 +207,7 @@ impl Namespace {
             eprintln!("skipped: network namespaces are not permitted here");
             return None;
         }
+
         let namespace = Self { name };
         if !namespace.ip(&[
             "link", "add", "eth7", "type", "veth", "peer", "name", "eth8",
@@ -206,6 +215,7 @@ impl Namespace {
             eprintln!("skipped: veth interfaces are not to be had here");
             return None;
         }
+
         assert!(namespace.ip(&["link", "set", "eth7", "up"]));
         assert!(namespace.ip(&["link", "set", "eth8", "up"]));
         Some(namespace)
@@ -253,6 +263,7 @@ fn the_gid_table_follows_the_interface() {
     let Some(namespace) = Namespace::new() else {
         return;
     };
+
     assert!(namespace.ip(&["addr", "add", "10.77.0.1/24", "dev", "eth7"]));
     let (_temp, dir) = fresh();
     let command = namespace.wrap(&ferroced(&dir, &["--netdev", "eth7"]));
@@ -275,6 +286,7 @@ fn the_gid_table_follows_the_interface() {
                 .eq(wanted.iter().copied())
         });
     };
+
     assert!(namespace.ip(&["addr", "add", "10.77.0.2/24", "dev", "eth7"]));
     let event = client.wait_event(PATIENCE);
     assert_eq!(event, Some(Event::GidChange));
@@ -305,6 +317,7 @@ fn the_gid_table_follows_the_interface() {
         }
         down
     });
+
     assert_eq!(state(), "1: DOWN\n");
     assert!(namespace.ip(&["link", "set", "eth7", "up", "mtu", "9000"]));
     eventually("the port is up", || state() == "4: ACTIVE\n");
@@ -317,6 +330,7 @@ fn the_gid_table_follows_the_interface() {
             .active_mtu
             == 4096
     });
+
     assert!(Path::new(&dir.socket()).exists());
     stop(&dir);
     assert!(exits(&mut child));
@@ -326,16 +340,19 @@ fn the_gid_table_follows_the_interface() {
 fn without_descriptors_it_refuses_and_shuts_its_doors_for_a_while() {
     use ferroce_control::seqpacket;
     use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
     let (_temp, dir) = fresh();
     assert!(
         run(&mut ferroced(&dir, &["--addr", "127.0.7.47"]))
             .status
             .success()
     );
+
     let mut steady = Client::connect(&dir).unwrap();
     steady.attach("steady").unwrap();
     let mut late = Client::connect(&dir).unwrap();
     let daemon = Pid::from_raw(late.status().unwrap().pid as i32);
+
     // No number is below this limit, so that there is no descriptor whatever is closed meanwhile.
     let none = Rlimit {
         current: Some(0),
@@ -349,6 +366,7 @@ fn without_descriptors_it_refuses_and_shuts_its_doors_for_a_while() {
         libc::ENFILE,
         "not EMFILE, which would mean the program's own"
     );
+
     assert_eq!(steady.gids().unwrap().len(), 1);
     let doors = [dir.socket(), dir.rdma_cm(), dir.umad()];
     let _knocking = doors
@@ -364,6 +382,7 @@ fn without_descriptors_it_refuses_and_shuts_its_doors_for_a_while() {
     assert_eq!(late.status().unwrap().clients[0].name, "steady");
 
     prlimit(daemon, Resource::Nofile, usual).unwrap();
+
     // Who waits is let in, and who comes.
     assert_eq!(Client::connect(&dir).unwrap().gids().unwrap().len(), 1);
     eventually("each door is open", || {

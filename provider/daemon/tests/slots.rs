@@ -22,6 +22,7 @@ fn each_client_gets_the_packets_of_its_own_slot() {
         (at_a.device.active_mtu, at_a.device.port_active),
         (4096, true)
     );
+
     assert!(at_a.device.rcvbuf > 100_000);
 
     // B asks first, so A's sockets exist before anybody has asked for them.
@@ -39,6 +40,7 @@ fn each_client_gets_the_packets_of_its_own_slot() {
         assert_eq!(marks(&of_a), [10, 11]);
         assert_eq!(marks(&of_b), [20, 21]);
     }
+
     // Slots without an owner: two packets at each address.
     eventually("strays are counted", || {
         daemon.counter(Counter::RxUnknownQp.name()) == 4
@@ -110,11 +112,13 @@ fn twenty_clients_at_once() {
                 })
             })
             .collect();
+
         threads
             .into_iter()
             .map(|thread| thread.join().unwrap())
             .collect()
     });
+
     assert_eq!(slots.len(), 20);
     eventually("all slots are free again", || daemon.claimed() == 0);
 }
@@ -150,6 +154,7 @@ fn the_last_slot_is_handed_on_rested_and_empty() {
         gone.elapsed() >= Duration::from_millis(500),
         "it has not rested"
     );
+
     // Until the socket is handed out it belongs to nobody.
     sender.send_to(&packet(slot, 3), "127.0.7.17:4791").unwrap();
     let inherited = socket(heir.receive_socket(0).unwrap());
@@ -176,6 +181,7 @@ impl Victim {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+
         let output = BufReader::new(child.stdout.take().unwrap());
         let line = output
             .lines()
@@ -203,6 +209,7 @@ fn victim() {
     let Some(dir) = std::env::var_os("FERROCED_TEST_DIR") else {
         return;
     };
+
     let dir = RuntimeDir::resolve(Some(dir.as_ref()));
     let mut client = Client::connect(&dir).unwrap();
     let attachment = client.attach("victim").unwrap();
@@ -221,6 +228,7 @@ fn victim() {
         words += &format!(" {}", child.id());
         sleeper = Some(child);
     }
+
     println!("victim: {words}");
     let _ = std::io::stdin().lines().next();
     if let Some(mut sleeper) = sleeper {
@@ -239,13 +247,16 @@ fn a_killed_client_frees_its_slot_and_its_counters_stay() {
         .iter()
         .find(|client| client.slot == Some(slot))
         .unwrap();
+
     assert_eq!(
         (shown.pid, shown.name.as_str()),
         (victim.child.id(), "victim")
     );
+
     victim.kill();
     eventually("the slot is free", || daemon.claimed() == 0);
     assert_eq!(daemon.counter(Counter::TxPackets.name()), 1000);
+
     // Who comes next is not given the dead one's slot while it rests.
     assert_ne!(daemon.connect().attach("next").unwrap().slot, slot);
 }

@@ -202,9 +202,11 @@ impl Hca {
             });
             return Ok(PortAttr::of_infiniband(&now.unwrap_or(port)));
         }
+
         if number != 1 {
             return Err(Error::Invalid("the device has port 1 only"));
         }
+
         Ok(PortAttr::new(
             self.port_active.load(Ordering::Relaxed),
             self.info.active_mtu,
@@ -236,6 +238,7 @@ impl Hca {
             true => None,
             false => self.control.ask(|daemon| daemon.status()).ok(),
         };
+
         // Events may have come before the answer.
         self.control_events();
         let count = |counter: Counter| {
@@ -244,6 +247,7 @@ impl Hca {
             let n = found.map_or_else(|| self.counters.read(counter), |(_, n)| *n);
             u32::try_from(n).unwrap_or(u32::MAX)
         };
+
         Violations {
             pkey: count(Counter::RxWrongPkey),
             qkey: count(Counter::QkeyViolation),

@@ -20,16 +20,19 @@ fn the_grh_says_where_a_datagram_came_from() {
     assert_eq!((sent.status, sent.opcode, sent.wr_id), (0, 0, 9));
     let got = wait(&b.cq, 1)[0];
     assert_eq!((got.status, got.opcode, got.byte_len), (0, 128, 45));
+
     // IBV_WC_GRH and IBV_WC_WITH_IMM
     assert_eq!((got.wc_flags, got.imm_data), (3, [4, 3, 2, 1]));
     assert_eq!((got.src_qp, got.qp_num), (a.qp.qp_num(), b.qp.qp_num()));
     assert_eq!(b.buffer[40..45], *b"hello");
     let ip = &b.buffer[20..40];
     assert_eq!(b.buffer[..20], [0; 20]);
+
     // version, length of all, TTL, UDP, addresses
     assert_eq!((ip[0], ip[9]), (0x45, 17));
     assert_eq!(ip[8], 64);
     let total = u16::from_be_bytes([ip[2], ip[3]]);
+
     // IP, UDP, BTH, DETH, immediate, payload and pad, ICRC
     assert_eq!(total, 20 + 8 + 12 + 8 + 4 + 8 + 4);
     assert_eq!(ip[12..], [127, 0, 40, 1, 127, 0, 40, 2]);
@@ -80,6 +83,7 @@ fn address_handles_of_others_and_of_the_past_are_refused() {
     let ah = a.host.ah(a.gid());
     let number = ah.handle();
     drop(ah);
+
     // Most likely the next one takes the same place: its number is another all the same.
     let next = a.host.ah(a.gid());
     assert_ne!(next.handle(), number);
@@ -89,6 +93,7 @@ fn address_handles_of_others_and_of_the_past_are_refused() {
         qpn: a.qp.qp_num(),
         qkey: QKEY,
     };
+
     let request = |dest| SendRequest {
         wr_id: 1,
         op: SendOp::Send,
@@ -97,6 +102,7 @@ fn address_handles_of_others_and_of_the_past_are_refused() {
         dest: Dest::Datagram(dest),
     };
     invalid(a.qp.post_send(&request(stale)));
+
     // Nor is the number of a handle that lives that handle, without what that was made with.
     let overwritten = Datagram {
         ah: next.handle(),
@@ -131,20 +137,24 @@ fn address_handles_of_others_and_of_the_past_are_refused() {
             ..good
         },
     ];
+
     for av in &bad {
         assert_eq!(refused(av), Some(libc::EINVAL), "{av:?}");
     }
+
     // Without a GRH a handle leads back to the port, for a domain that has datagrams of its own.
     let back = AddressVector {
         is_global: false,
         ..good
     };
+
     let without = a.host.context.alloc_pd().unwrap();
     assert_eq!(refused(&back), None);
     assert_eq!(
         without.create_ah(&back, COOKIE).err().map(|e| e.errno()),
         Some(libc::EINVAL)
     );
+
     quiet(&a.cq);
 }
 
@@ -156,6 +166,7 @@ fn every_attached_queue_pair_gets_its_copy() {
     for qp in [&b.qp, &second, &a.qp] {
         qp.attach_mcast(one, 0).unwrap();
     }
+
     // Once more changes nothing, and with another LID it is a second attachment, but no second
     // copy.
     second.attach_mcast(one, 0).unwrap();
@@ -173,6 +184,7 @@ fn every_attached_queue_pair_gets_its_copy() {
         assert_eq!((copy.src_qp, copy.wc_flags & 1), (a.qp.qp_num(), 1));
         quiet(cq);
     }
+
     // The group is the destination in the GRH.
     assert_eq!(b.buffer[36..40], [239, 40, 0, 1]);
 
@@ -182,6 +194,7 @@ fn every_attached_queue_pair_gets_its_copy() {
         second.detach_mcast(one, 1).unwrap_err().errno(),
         libc::EINVAL
     );
+
     send(&a.qp, &ah, 0xff_ffff, QKEY, b"few").unwrap();
     wait(&b.cq, 1);
     wait(&a.cq, 2);
@@ -199,6 +212,7 @@ fn every_attached_queue_pair_gets_its_copy() {
     send(&a.qp, &ah, 0xff_ffff, QKEY, b"gone").unwrap();
     wait(&a.cq, 1);
     quiet(&b.cq);
+
     // And again.
     b.qp.attach_mcast(one, 0).unwrap();
     send(&a.qp, &ah, 0xff_ffff, QKEY, b"back").unwrap();
@@ -215,6 +229,7 @@ fn every_attached_queue_pair_gets_its_copy() {
         ];
         names.map(|name| host.counter(name))
     };
+
     assert_eq!(counted(&a.host), [5, 5, 2, 2]);
     assert_eq!(counted(&b.host), [0, 0, 3, 3]);
     b.receive(&b.qp, 1);
@@ -237,12 +252,14 @@ fn a_sender_can_be_spared_its_own_copies() {
         block_loopback: true,
         ..QpInit::default()
     };
+
     let qp = a.host.pd.create_qp(init).unwrap();
     start_datagrams(&qp, QKEY);
     for member in [&qp, &a.qp] {
         member.attach_mcast(group(3), 0).unwrap();
         a.receive(member, 1);
     }
+
     send(&qp, &a.host.ah(group(3)), 0xff_ffff, QKEY, b"others").unwrap();
     wait(&a.cq, 1);
     assert_eq!(wait(&cq, 1)[0].opcode, 0, "the send, and no copy");
@@ -302,12 +319,14 @@ fn as_many_groups_as_promised_and_no_more() {
 fn a_receiver_on_this_machine_is_not_run_over() {
     const N: usize = 6_000;
     const DEPTH: u32 = 512;
+
     let cap = QpCap {
         max_send_wr: DEPTH,
         // What the sender may have outstanding and what it adds between two looks of the receiver.
         max_recv_wr: 2 * DEPTH,
         ..CAP
     };
+
     let hosts = ["127.0.48.1", "127.0.48.2"].map(|ip| Host::with_buffer(ip, Some(106_496)));
     let [(a, cq_a), (b, cq_b)] = hosts.each_ref().map(|h| (h, h.cq(4 * DEPTH)));
     let (qa, qb) = (a.datagrams(&cq_a, cap, QKEY), b.datagrams(&cq_b, cap, QKEY));
@@ -330,6 +349,7 @@ fn a_receiver_on_this_machine_is_not_run_over() {
         qpn: qb.qp_num(),
         qkey: QKEY,
     });
+
     let (mut posted, mut sent, mut received) = (0, 0, 0);
     let end = Instant::now() + Duration::from_secs(30);
     while sent < N || received < N {
@@ -344,8 +364,10 @@ fn a_receiver_on_this_machine_is_not_run_over() {
             qa.post_send(&request).unwrap();
             posted += 1;
         }
+
         let mut wc = [Wc::default(); 16];
         sent += cq_a.poll(&mut wc).unwrap();
+
         // The receiver takes nothing for a while, and then all that there is.
         if posted % 64 == 0 || posted == N {
             loop {
@@ -359,6 +381,7 @@ fn a_receiver_on_this_machine_is_not_run_over() {
                 }
             }
         }
+
         assert!(Instant::now() < end, "{sent} sent, {received} received");
     }
 }

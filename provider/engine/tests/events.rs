@@ -47,6 +47,7 @@ impl End {
             sq_sig_all: true,
             ..QpInit::default()
         };
+
         let qp = host.pd.create_qp(init).unwrap();
         End {
             host,
@@ -65,12 +66,15 @@ impl End {
             events: libc::POLLIN,
             revents: 0,
         };
+
         let mut cookie = 0u64;
+
         // SAFETY: one valid pollfd, and room for the eight bytes of a record.
         unsafe {
             assert_eq!(libc::poll(&mut fd, 1, 20_000), 1, "{what}: no event");
             assert_eq!(libc::read(fd.fd, (&raw mut cookie).cast(), 8), 8);
         }
+
         let raised = match cookie {
             SEND => &self.send_cq,
             RECV => &self.recv_cq,
@@ -168,12 +172,14 @@ fn ends(net: u8, size: usize, receives: usize) -> [(End, [Sge; 1], Arc<Mr>); 2] 
         };
         (end, [sge], mr)
     });
+
     connect((&a.0.host, &a.0.qp), (&b.0.host, &b.0.qp));
     for (end, sges, _) in [&a, &b] {
         for _ in 0..receives {
             end.qp.post_recv(0, sges).unwrap();
         }
     }
+
     [a, b]
 }
 
@@ -183,6 +189,7 @@ fn ends(net: u8, size: usize, receives: usize) -> [(End, [Sge; 1], Arc<Mr>); 2] 
 fn what_comes_in_one_send_is_there_when_its_event_comes() {
     const ANSWERS: usize = 60;
     const ROUNDS: usize = 300;
+
     // Enough requests that the credits never hold the answers up.
     let [(a, message, _a), (b, answer, _b)] = ends(34, 1024, 10 * ANSWERS);
     std::thread::scope(|scope| {
@@ -194,6 +201,7 @@ fn what_comes_in_one_send_is_there_when_its_event_comes() {
                 wait(&b.send_cq, ANSWERS);
             }
         });
+
         for round in 0..ROUNDS {
             a.send(&message, 1);
             while a.event("an answer") != RECV {}

@@ -142,16 +142,19 @@ fn stored(dir: &tempfile::TempDir, pages: usize) -> Option<(File, Mapping)> {
         .open(path)
         .unwrap();
     file.set_len((pages * PAGE) as u64).unwrap();
+
     // SAFETY: all bits zero is a valid value of these integers, which the call fills in.
     let kind = unsafe {
         let mut system: libc::statfs = std::mem::zeroed();
         assert_eq!(libc::fstatfs(file.as_raw_fd(), &raw mut system), 0);
         system.f_type
     };
+
     if kind == libc::TMPFS_MAGIC {
         eprintln!("skipped: {} is in memory", dir.path().display());
         return None;
     }
+
     let mapping = Mapping::new(Some(&file), pages * PAGE, libc::MAP_SHARED);
     Some((file, mapping))
 }
@@ -169,6 +172,7 @@ fn any_memory_is_made_visible() {
     if p.b.hca.device_attr().odp.rc & 64 != 0 {
         kinds.push(WRITE | GLOBAL | ON_DEMAND);
     }
+
     for (round, access) in (1..).zip(kinds) {
         let mr = p.b.pd.reg_mr(va, 2 * PAGE as u64, va, access).unwrap();
         p.write(va + 8, mr.rkey(), &[round; 100]);
@@ -189,6 +193,7 @@ fn on_demand_memory_takes_words_and_flushes_whatever_pages_are_there() {
         eprintln!("skipped: no on-demand paging on this processor");
         return;
     }
+
     let memory = Mapping::new(None, 2 * PAGE, libc::MAP_PRIVATE);
     let va = memory.addr;
     let access = WRITE | GLOBAL | ON_DEMAND;
@@ -227,6 +232,7 @@ fn through_a_window_its_part_of_the_region_is_flushed() {
         addr: va + 64,
         len: 64,
     });
+
     post(&p.qb, bind, SendData::Sges(&[]), Dest::Connected);
     assert_eq!(wait(&p.cq_b, 1)[0].status, 0);
 
@@ -243,6 +249,7 @@ fn through_a_window_its_part_of_the_region_is_flushed() {
         ..part
     };
     assert_eq!(p.flush(whole), 0);
+
     // The region itself may not be flushed, and the window's part ends where it ends.
     let beyond = Flush { len: 65, ..part };
     assert_eq!(p.flush(beyond), WcStatus::RemAccessErr as u32);
@@ -254,6 +261,7 @@ fn a_file_is_written_back_before_the_answer() {
     let Some((_file, memory)) = stored(&dir, 4) else {
         return;
     };
+
     let p = pair(62);
     let (va, len) = (memory.addr, 4 * PAGE as u64);
     let access = WRITE | GLOBAL | PERSISTENT;
@@ -266,10 +274,12 @@ fn a_file_is_written_back_before_the_answer() {
         p.write(va + page * PAGE as u64 + 10, mr.rkey(), &[7; 20]);
     }
     assert_eq!(memory.dirty(), 12);
+
     // Visible is not stored, and nothing is nothing.
     assert_eq!(p.flush(whole(&mr, Placement::GLOBAL)), 0);
     assert_eq!(p.flush(range(&mr, va, 0, all)), 0);
     assert_eq!(memory.dirty(), 12);
+
     // A range is stored with the pages around it, and no others.
     let edge = va + PAGE as u64 - 1;
     assert_eq!(p.flush(range(&mr, edge, 2, all)), 0);
@@ -316,6 +326,7 @@ fn only_files_on_storage_are_registered_as_persistent() {
         let registered = b.pd.reg_mr(addr, len, addr, access | WRITE);
         registered.err().map(|error| error.errno())
     };
+
     let everything = |memory: &Mapping| {
         assert_eq!(refused(memory, PERSISTENT), Some(libc::EINVAL));
         assert_eq!(refused(memory, PERSISTENT | GLOBAL), Some(libc::EINVAL));
@@ -332,8 +343,10 @@ fn only_files_on_storage_are_registered_as_persistent() {
     let Some((file, memory)) = stored(&dir, 2) else {
         return;
     };
+
     everything(&Mapping::new(Some(&file), PAGE, libc::MAP_PRIVATE));
     assert_eq!(refused(&memory, PERSISTENT), None);
+
     // Changed to it later, and of a file that nobody finds again.
     let (addr, len) = (memory.addr, memory.len as u64);
     let mr = b.pd.reg_mr(addr, len, addr, WRITE).unwrap();

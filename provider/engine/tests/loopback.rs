@@ -69,6 +69,7 @@ fn write_read_send_and_atomics() {
         },
         &[all(s, &ms)],
     );
+
     let wc = wait(&p.cq_a, 1);
     assert_eq!((wc[0].status, wc[0].opcode), (0, 1));
     assert!(src == dst, "WRITE placed other bytes");
@@ -89,6 +90,7 @@ fn write_read_send_and_atomics() {
             lkey: mb.lkey(),
         },
     ];
+
     post(
         &p.qa,
         SendOp::Read {
@@ -97,11 +99,13 @@ fn write_read_send_and_atomics() {
         },
         &halves,
     );
+
     let wc = wait(&p.cq_a, 1);
     assert_eq!(
         (wc[0].status, wc[0].opcode, wc[0].byte_len),
         (0, 2, len as u32)
     );
+
     assert!(back == src, "READ returned other bytes");
 
     // SEND with immediate, into a receive
@@ -113,10 +117,12 @@ fn write_read_send_and_atomics() {
         (wc[0].status, wc[0].opcode, wc[0].byte_len, wc[0].wr_id),
         (0, 128, len as u32, 77)
     );
+
     assert_eq!(
         (wc[0].imm_data, wc[0].wc_flags, wc[0].qp_num),
         ([1, 2, 3, 4], 2, p.qb.qp_num())
     );
+
     assert!(src == dst, "SEND placed other bytes");
     wait(&p.cq_a, 1);
 
@@ -127,6 +133,7 @@ fn write_read_send_and_atomics() {
 fn atomics(p: &Pair) {
     let mut cell = vec![5u64, 0];
     let mut answer = vec![0u64, 0];
+
     // SAFETY: the vectors are 16 bytes each and live to the end of the test.
     let (mc, mr) = unsafe {
         (
@@ -137,11 +144,13 @@ fn atomics(p: &Pair) {
             )),
         )
     };
+
     let to = [Sge {
         addr: answer.as_ptr() as u64,
         length: 8,
         lkey: mr.lkey(),
     }];
+
     let (va, rkey) = (cell.as_ptr() as u64, mc.rkey());
     post(&p.qa, SendOp::FetchAdd { va, rkey, add: 37 }, &to);
     assert_eq!(wait(&p.cq_a, 1)[0].status, 0);
@@ -156,6 +165,7 @@ fn atomics(p: &Pair) {
         },
         &to,
     );
+
     assert_eq!(wait(&p.cq_a, 1)[0].status, 0);
     assert_eq!((answer[0], cell[0]), (42, 9));
     post(
@@ -168,6 +178,7 @@ fn atomics(p: &Pair) {
         },
         &to,
     );
+
     assert_eq!(wait(&p.cq_a, 1)[0].status, 0);
     assert_eq!((answer[0], cell[0]), (9, 9));
 }
@@ -182,6 +193,7 @@ fn one_sided_work_progresses_while_the_target_sleeps() {
         length: 1 << 20,
         lkey: ms.lkey(),
     }];
+
     // only `a` polls: `b` is driven by its helper
     for _ in 0..50 {
         post(
@@ -193,6 +205,7 @@ fn one_sided_work_progresses_while_the_target_sleeps() {
             &sge,
         );
     }
+
     assert!(wait(&p.cq_a, 50).iter().all(|wc| wc.status == 0));
     assert!(src == dst);
 }
@@ -207,6 +220,7 @@ fn a_wrong_key_is_a_remote_access_error_and_flushes() {
         length: 100,
         lkey: ms.lkey(),
     }];
+
     let mut queue = p.qa.send_queue();
     for wr_id in 0..3 {
         let op = SendOp::Write {
@@ -222,6 +236,7 @@ fn a_wrong_key_is_a_remote_access_error_and_flushes() {
         };
         queue.post(&request).unwrap();
     }
+
     queue.doorbell();
     let wc: Vec<_> = wait(&p.cq_a, 3)
         .iter()
@@ -255,6 +270,7 @@ fn a_polling_ping_pong_stays_in_step() {
                 if first {
                     post(qp, SendOp::Send, &sge);
                 }
+
                 let mut received = 0;
                 while received < rounds {
                     for wc in wait(cq, 1) {
@@ -285,6 +301,7 @@ fn the_last_message_is_acknowledged_whatever_its_receiver_does_next() {
         length: 64,
         lkey: mr.lkey(),
     };
+
     let mut other = vec![0u8; 64];
     let mb = p.b.mr(&mut other);
     for round in 0..20 {
@@ -295,6 +312,7 @@ fn the_last_message_is_acknowledged_whatever_its_receiver_does_next() {
             }
             connect((&p.a, &p.qa), (&p.b, &p.qb));
         }
+
         // A ping-pong, so that ACKs are held back.
         for _ in 0..30 {
             p.qa.post_recv(1, &[sge(&ma, &buffer)]).unwrap();
@@ -305,6 +323,7 @@ fn the_last_message_is_acknowledged_whatever_its_receiver_does_next() {
             wait(&p.cq_a, 2);
             wait(&p.cq_b, 1);
         }
+
         p.qb.post_recv(3, &[sge(&mb, &other)]).unwrap();
         post(&p.qa, SendOp::Send, &[sge(&ma, &buffer)]);
         wait(&p.cq_b, 1);

@@ -46,7 +46,9 @@ fn threads_post_to_and_poll_from_one_queue_pair_while_keys_and_pairs_come_and_go
     const POSTERS: u64 = 3;
     const EACH: u64 = 3000;
     const CELL: usize = 64;
+
     let (a, b) = (Host::new("127.0.30.1"), Host::new("127.0.30.2"));
+
     // Room for every completion: a request that is done makes room in the send queue whether or not
     // it was polled for.
     let (cq_a, cq_b) = (a.cq((POSTERS * EACH) as u32), b.cq(16));
@@ -77,6 +79,7 @@ fn threads_post_to_and_poll_from_one_queue_pair_while_keys_and_pairs_come_and_go
                 }
             });
         }
+
         let pollers: Vec<_> = (0..2)
             .map(|_| {
                 scope.spawn(|| {
@@ -87,6 +90,7 @@ fn threads_post_to_and_poll_from_one_queue_pair_while_keys_and_pairs_come_and_go
                 })
             })
             .collect();
+
         scope.spawn(|| {
             let mut spare = vec![0u8; 4096];
             while !over.load(Relaxed) {
@@ -98,10 +102,12 @@ fn threads_post_to_and_poll_from_one_queue_pair_while_keys_and_pairs_come_and_go
                 mr.dereg().unwrap();
             }
         });
+
         let ended: Vec<_> = pollers.into_iter().map(|p| p.join()).collect();
         over.store(true, Relaxed);
         ended.into_iter().for_each(|e| e.unwrap());
     });
+
     assert_eq!(seen.lock().len(), all);
     for (i, cell) in target.chunks(CELL).enumerate() {
         assert!(
@@ -115,6 +121,7 @@ fn threads_post_to_and_poll_from_one_queue_pair_while_keys_and_pairs_come_and_go
 fn a_shared_receive_queue_serves_many_pairs_and_threads() {
     const PAIRS: usize = 4;
     const EACH: usize = 1500;
+
     let (a, b) = (Host::new("127.0.31.1"), Host::new("127.0.31.2"));
     let (cq_a, cq_b) = (a.cq((PAIRS * EACH) as u32), b.cq(4096));
     let srq =
@@ -124,6 +131,7 @@ fn a_shared_receive_queue_serves_many_pairs_and_threads() {
             ..SrqInit::default()
         })
         .unwrap();
+
     let mut senders = Vec::new();
     let mut receivers = Vec::new();
     for _ in 0..PAIRS {
@@ -132,6 +140,7 @@ fn a_shared_receive_queue_serves_many_pairs_and_threads() {
         senders.push(p);
         receivers.push(q);
     }
+
     let mut buffers = vec![0u8; 256 * 64];
     let mr = b.mr(&mut buffers);
     let sge = |slot: u64| {
@@ -161,7 +170,9 @@ fn a_shared_receive_queue_serves_many_pairs_and_threads() {
                 }
             });
         }
+
         scope.spawn(|| poll_until(&cq_a, &sent, all, |wc| assert_eq!(wc.status, 0)));
+
         for _ in 0..2 {
             scope.spawn(|| {
                 poll_until(&cq_b, &received, all, |wc| {
@@ -172,6 +183,7 @@ fn a_shared_receive_queue_serves_many_pairs_and_threads() {
             });
         }
     });
+
     assert_eq!(bytes.load(Relaxed), 32 * all as u64);
     for qp in senders.iter().chain(&receivers) {
         qp.close(0).unwrap();
@@ -183,6 +195,7 @@ fn a_shared_receive_queue_serves_many_pairs_and_threads() {
 fn queues_that_share_a_channel_are_destroyed_while_others_get_events() {
     const THREADS: u64 = 3;
     const ROUNDS: usize = 60;
+
     let (a, b) = (Host::new("127.0.32.1"), Host::new("127.0.32.2"));
     let channel = channel();
     let stray = AtomicUsize::new(0);
@@ -206,6 +219,7 @@ fn queues_that_share_a_channel_are_destroyed_while_others_get_events() {
                     assert_eq!(wait(&cq, 1)[0].wr_id, cookie);
                     p.close(0).unwrap();
                     q.close(0).unwrap();
+
                     // The event is either taken back unread, or somebody (here nobody) must
                     // acknowledge it.
                     let delivered = cq.destroy().unwrap();
@@ -215,16 +229,19 @@ fn queues_that_share_a_channel_are_destroyed_while_others_get_events() {
             });
         }
     });
+
     assert_eq!(
         stray.load(Relaxed),
         0,
         "events were neither read nor taken back"
     );
+
     let mut fd = libc::pollfd {
         fd: channel.as_raw_fd(),
         events: libc::POLLIN,
         revents: 0,
     };
+
     // SAFETY: one valid pollfd.
     let ready = unsafe { libc::poll(&mut fd, 1, 0) };
     assert_eq!(ready, 0, "an event outlived its queue");
@@ -250,5 +267,6 @@ fn a_context_is_used_by_threads_that_open_and_close_it() {
             })
         })
         .collect();
+
     threads.into_iter().for_each(|t| t.join().unwrap());
 }

@@ -28,6 +28,7 @@ fn what_is_posted_after_the_daemon_has_gone_is_flushed() {
         data: SendData::Inline(b"too late"),
         dest: Dest::Connected,
     };
+
     // One after the other: each by itself has it flushed.
     a.post_send(&request).unwrap();
     let sent = wait(&cq, 1);

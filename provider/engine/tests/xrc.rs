@@ -68,6 +68,7 @@ fn events(context: &Context) -> Vec<(u64, u32)> {
         events: libc::POLLIN,
         revents: 0,
     };
+
     let mut file = std::fs::File::open(format!("/proc/self/fd/{}", context.async_fd())).unwrap();
     loop {
         // SAFETY: one valid pollfd.
@@ -107,6 +108,7 @@ fn a_domain_is_shared_by_its_file_and_ends_with_its_last_opener() {
     qp.close(1).unwrap();
     first.close().unwrap();
     assert_eq!(errno(second.close()), libc::EBUSY);
+
     // It is still there for the second.
     assert_eq!(again.state(), QpState::Reset);
     let third = other.open_qp(&second, again.qp_num(), 4).unwrap();
@@ -116,6 +118,7 @@ fn a_domain_is_shared_by_its_file_and_ends_with_its_last_opener() {
         errno(other.open_qp(&second, again.qp_num(), 5)),
         libc::EINVAL
     );
+
     second.close().unwrap();
     assert_eq!(errno(other.open_xrcd(fd, 0)), libc::EAGAIN);
 
@@ -129,6 +132,7 @@ fn a_domain_is_shared_by_its_file_and_ends_with_its_last_opener() {
         errno(host.context.open_qp(&two, qp.qp_num(), 2)),
         libc::EINVAL
     );
+
     qp.close(1).unwrap();
     one.close().unwrap();
     two.close().unwrap();
@@ -160,6 +164,7 @@ fn a_request_finds_its_shared_receive_queue_and_that_ones_domain_and_cq() {
         };
         srq.post_recv(u64::from(srq.number()), &[sge]).unwrap();
     }
+
     let (mut source, length) = (vec![5u8; 6000], 6000);
     let ms = a.mr(&mut source);
     let all = [Sge {
@@ -167,6 +172,7 @@ fn a_request_finds_its_shared_receive_queue_and_that_ones_domain_and_cq() {
         length,
         lkey: ms.lkey(),
     }];
+
     // The second first: the order is the initiator's.
     send(&qa, two.number(), SendOp::Send, SendData::Sges(&all));
     send(
@@ -175,6 +181,7 @@ fn a_request_finds_its_shared_receive_queue_and_that_ones_domain_and_cq() {
         SendOp::SendWithImm([1; 4]),
         SendData::Inline(b"short"),
     );
+
     for (cq, srq, len, buffer) in [
         (&cq_2, &two, 6000, &buffers[1]),
         (&cq_1, &one, 5, &buffers[0]),
@@ -184,6 +191,7 @@ fn a_request_finds_its_shared_receive_queue_and_that_ones_domain_and_cq() {
         assert_eq!(wc.wr_id, u64::from(srq.number()));
         assert_eq!(buffer[0], if len == 6000 { 5 } else { b's' });
     }
+
     // READ, ATOMIC and FLUSH in the domain of the queue that is named.
     let (va, rkey) = (addr(&buffers[1]), mr_2.rkey());
     send(
@@ -192,6 +200,7 @@ fn a_request_finds_its_shared_receive_queue_and_that_ones_domain_and_cq() {
         SendOp::Read { va, rkey },
         SendData::Sges(&all),
     );
+
     let add = SendOp::FetchAdd { va, rkey, add: 1 };
     send(&qa, two.number(), add, SendData::Sges(&all));
     let flush = SendOp::Flush(Flush {
@@ -205,6 +214,7 @@ fn a_request_finds_its_shared_receive_queue_and_that_ones_domain_and_cq() {
     for wc in wait(&cq_a, 5) {
         assert_eq!(wc.status, 0, "{wc:?}");
     }
+
     // The other queue's domain does not have that key.
     send(
         &qa,
@@ -212,6 +222,7 @@ fn a_request_finds_its_shared_receive_queue_and_that_ones_domain_and_cq() {
         SendOp::Read { va, rkey },
         SendData::Sges(&all),
     );
+
     assert_eq!(wait(&cq_a, 1)[0].status, WcStatus::RemAccessErr as u32);
     assert_eq!(qb.state(), QpState::Err);
     assert_eq!(events(&b.context), [(9, 3)], "IBV_EVENT_QP_ACCESS_ERR");
@@ -254,6 +265,7 @@ fn what_a_service_does_not_have_is_refused() {
         cap: CAP,
         ..QpInit::default()
     };
+
     let refused = |init| errno(host.pd.create_qp(init));
     assert_eq!(refused(with(2, Some(xrc_srq.clone()))), libc::EINVAL);
     assert_eq!(refused(with(8, None)), libc::EOPNOTSUPP);
@@ -265,6 +277,7 @@ fn what_a_service_does_not_have_is_refused() {
         };
         assert_eq!(refused(no_send_cq), libc::EINVAL);
     }
+
     // A target has no send queue, an initiator no receive queue.
     let (ini, tgt) = (initiator(&host, &cq), target(&host, &xrcd, 0));
     assert!(ini.post_recv(1, &[]).is_err());
@@ -299,6 +312,7 @@ fn the_limit_event_comes_once_each_time_it_is_armed() {
             ..SrqInit::default()
         })
         .unwrap();
+
     let (qa, qb) = (a.qp(&cq_a, CAP), b.qp_with(&cq_b, CAP, Some(srq.clone())));
     connect((&a, &qa), (&b, &qb));
     let mut buffer = vec![0u8; 64];
@@ -328,6 +342,7 @@ fn the_limit_event_comes_once_each_time_it_is_armed() {
         wait(&cq_a, 1);
         wait(&cq_b, 1);
     };
+
     one();
     one();
     assert_eq!(
@@ -335,6 +350,7 @@ fn the_limit_event_comes_once_each_time_it_is_armed() {
         [],
         "seven are left: not below the limit"
     );
+
     one();
     one();
     assert_eq!(
@@ -342,13 +358,16 @@ fn the_limit_event_comes_once_each_time_it_is_armed() {
         [(77, 15)],
         "IBV_EVENT_SRQ_LIMIT_REACHED, once"
     );
+
     assert_eq!(srq.query().srq_limit, 0, "it is disarmed");
     srq.modify(None, Some(5)).unwrap();
     one();
     assert_eq!(events(&b.context), [(77, 15)], "armed again");
+
     // Two were delivered, and one more comes that nobody reads.
     srq.modify(None, Some(4)).unwrap();
     one();
+
     // The queue pair's last request: it goes to error, which its events say.
     qb.modify(
         &QpAttr {
@@ -358,12 +377,14 @@ fn the_limit_event_comes_once_each_time_it_is_armed() {
         QpAttrMask::STATE,
     )
     .unwrap();
+
     assert_eq!(errno(srq.destroy()), libc::EBUSY);
     assert_eq!(
         qb.close(0).unwrap().events,
         0,
         "its unread event is taken back"
     );
+
     assert_eq!(srq.destroy().unwrap().events, 2);
     assert_eq!(events(&b.context), []);
 }

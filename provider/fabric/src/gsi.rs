@@ -40,6 +40,7 @@ pub fn serve(qpn: u32, mad: &Mad, services: &mut impl Services) -> Option<Mad> {
     if smp::is_class(header.class) != subnet {
         return None;
     }
+
     let is_taken = if header.base_version != BASE_VERSION {
         false
     } else if header.is_response() {
@@ -54,9 +55,11 @@ pub fn serve(qpn: u32, mad: &Mad, services: &mut impl Services) -> Option<Mad> {
             _ => services.agent(&header),
         }
     };
+
     if is_taken || subnet {
         return None;
     }
+
     refuse(mad)
 }
 
@@ -178,15 +181,18 @@ mod tests {
             (false, false, true) => To::Agent,
             _ => panic!("two were asked"),
         };
+
         called = Called {
             takes: true,
             ..Called::default()
         };
+
         let taken = serve(qpn, &mad(header), &mut called);
         assert!(
             taken.is_none() || to == To::Nobody,
             "what is taken is answered"
         );
+
         let answer = answer.map(|answer| MadHeader::parse(&answer).unwrap());
         let expected = answer.map(|answer| MadHeader {
             method: method::GET_RESP,
@@ -200,10 +206,12 @@ mod tests {
     #[test]
     fn each_is_served_by_its_header() {
         use method::*;
+
         let other_version = Some(status::BAD_VERSION);
         let refused = Some(status::UNSUPPORTED_ATTRIBUTE);
         const BOOT: u8 = 0x05;
         const VENDOR: u8 = 0x32;
+
         let rows = [
             // QP0 is for SMPs only, and QP1 for none.
             (QP0, 1, smp::CLASS_LID, GET, To::Agent, None),
@@ -243,6 +251,7 @@ mod tests {
             (QP1, 1, VENDOR, TRAP_REPRESS, To::Agent, None),
             (QP1, 1, 0xff, GET, To::Agent, refused),
         ];
+
         for (qpn, version, class, method, to, status) in rows {
             let header = header(version, class, method);
             assert_eq!(served(qpn, &header), (to, status), "QP{qpn}: {header:?}");
@@ -264,6 +273,7 @@ mod tests {
             assert_eq!(MadHeader::parse(&answer), Some(expected));
             assert_eq!(answer[24..], mad(&asked)[24..]);
         }
+
         let answer = refuse(&mad(&header(2, 0x21, 1))).unwrap();
         assert_eq!(answer[5], 0x04);
     }

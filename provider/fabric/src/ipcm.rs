@@ -87,6 +87,7 @@ impl IpHeader {
         if header[0] >> 4 != VERSION >> 4 {
             return Err(IpHeaderError::Version(header[0]));
         }
+
         let (_, addresses) = header.split_at(4);
         let (src, dst) = addresses.split_at(16);
         let address = match header[1] >> 4 {
@@ -94,6 +95,7 @@ impl IpHeader {
             6 => |bytes: &[u8]| IpAddr::V6(Ipv6Addr::from(all16(bytes))),
             other => return Err(IpHeaderError::IpVersion(other)),
         };
+
         Ok(IpHeader {
             src_port: u16::from_be_bytes([header[2], header[3]]),
             src: address(src),
@@ -120,6 +122,7 @@ impl IpHeader {
                 out[20..36].copy_from_slice(&v6(dst).octets());
             }
         }
+
         out
     }
 }

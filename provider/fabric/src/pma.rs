@@ -81,10 +81,12 @@ impl Pma {
                 named.push((name, value));
             }
         }
+
         if !named.is_empty() {
             // Linux has it of every port, whether the hardware counts it or not.
             named.push((Counter::XmitWait.name(), totals[Counter::XmitWait]));
         }
+
         named
     }
 
@@ -117,12 +119,14 @@ impl Pma {
                 | (attribute::PORT_COUNTERS, _)
                 | (attribute::PORT_COUNTERS_EXTENDED, _)
         );
+
         if !known {
             return Err(status::UNSUPPORTED_ATTRIBUTE);
         }
         if header.modifier != 0 {
             return Err(status::INVALID_VALUE);
         }
+
         self.samples.advance(now, counters);
         match header.attribute {
             attribute::CLASS_PORT_INFO => class_port_info().emit(data),
@@ -146,6 +150,7 @@ impl Pma {
             attribute::PORT_SAMPLES_RESULT => self.samples.result(counters).emit(data),
             _ => self.samples.result(counters).emit_extended(data),
         }
+
         Ok(())
     }
 }

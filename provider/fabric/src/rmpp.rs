@@ -163,6 +163,7 @@ impl Sender {
         if self.sent >= self.window.min(self.segments) {
             return None;
         }
+
         let room = mad::LEN - self.offset;
         let from = self.offset + self.sent as usize * room;
         let to = self.message.len().min(from + room);
@@ -178,10 +179,12 @@ impl Sender {
             let data = self.message.len() - self.offset;
             payload = data + class_header * self.segments as usize;
         }
+
         if self.sent == self.segments {
             flags |= FLAG_LAST;
             payload = to - from + class_header;
         }
+
         mad[24] = VERSION;
         mad[25] = 1;
         mad[26] = mad[26] & !7 | flags;
@@ -198,6 +201,7 @@ impl Sender {
             Kind::Stop => return Progress::Stopped,
             _ => return Progress::Abort(Abort::BadType),
         }
+
         let (segment, window) = (word(mad, 28), word(mad, 32));
         if window < segment {
             return Progress::Abort(Abort::WindowTooSmall);
@@ -208,11 +212,13 @@ impl Sender {
         if segment < self.acked || window < self.window {
             return Progress::Old;
         }
+
         self.acked = segment;
         self.window = window;
         if self.acked == self.segments {
             return Progress::Done;
         }
+
         Progress::Going
     }
 
@@ -254,12 +260,14 @@ impl Receiver {
         if mad[24] != VERSION {
             return give_up(Abort::Version);
         }
+
         let segment = word(mad, 28);
         let flags = mad[26];
         let first = flags & FLAG_FIRST != 0;
         if segment == 0 || first != (segment == 1) {
             return give_up(Abort::BadSegment);
         }
+
         let mut end = None;
         if !self.done && segment == self.have + 1 {
             let offset = data_offset(mad[1]);
@@ -267,6 +275,7 @@ impl Receiver {
             if first {
                 self.message.extend_from_slice(&mad[..offset]);
             }
+
             let last = flags & FLAG_LAST != 0;
             let mut data = &mad[offset..];
             if last {
@@ -276,9 +285,11 @@ impl Receiver {
                     data = &data[..payload - class_header];
                 }
             }
+
             if self.message.len() + data.len() > MAX_MESSAGE {
                 return give_up(Abort::BadLength);
             }
+
             self.message.extend_from_slice(data);
             self.have = segment;
             if last {
@@ -286,11 +297,13 @@ impl Receiver {
                 end = Some(Ok(std::mem::take(&mut self.message)));
             }
         }
+
         // In the middle of a window silence is an answer as well.
         let due = self.done
             || segment > self.have
             || self.have.is_multiple_of(WINDOW / 2)
             || segment == 1;
+
         let answer = due.then(|| {
             let mut ack = answer(mad, 2, 0);
             set_word(&mut ack, 28, self.have);

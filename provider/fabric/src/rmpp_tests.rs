@@ -31,6 +31,7 @@ fn carry(message: &[u8], mut lost: impl FnMut() -> bool) -> Option<Vec<u8>> {
             }
             answers.extend(taken.answer.filter(|_| !lost()));
         }
+
         for answer in answers {
             match sender.answered(&answer) {
                 Progress::Done => return got,
@@ -38,10 +39,12 @@ fn carry(message: &[u8], mut lost: impl FnMut() -> bool) -> Option<Vec<u8>> {
                 other => panic!("{other:?}"),
             }
         }
+
         if !any {
             sender.again();
         }
     }
+
     panic!("it never ends");
 }
 

@@ -95,12 +95,14 @@ impl SaClient {
         if self.pending.len() >= MOST {
             return None;
         }
+
         loop {
             self.last = self.last.wrapping_add(1);
             if !self.pending.contains_key(&self.last) {
                 break;
             }
         }
+
         let until = now + patience;
         let entry = Pending {
             question,
@@ -148,6 +150,7 @@ impl SaClient {
             NO_RECORDS => Err(Failure::NoRecord),
             status => Err(Failure::Refused(status)),
         };
+
         self.pending.remove(&number);
         Some((number, answer))
     }
@@ -172,6 +175,7 @@ impl SaClient {
                 again.push((*number, pending.question));
             }
         }
+
         for (number, _) in &over {
             self.pending.remove(number);
         }
@@ -256,6 +260,7 @@ mod tests {
                 (absent, Err(Failure::NoRecord))
             ]
         );
+
         let (refused, mad) = client.ask(Time::ZERO, question(false), SECOND).unwrap();
         let answer = client.receive(1, &answered(&mad, 0x0200));
         assert_eq!(answer, Some((refused, Err(Failure::Refused(0x0200)))));

@@ -94,6 +94,7 @@ impl Node {
         if !self.contains(port) || self.is_internal(port) {
             return;
         }
+
         self.counters.received += 1;
         self.expire_leases(now);
         let mut smp = *smp;
@@ -105,6 +106,7 @@ impl Node {
             }
             return;
         }
+
         let step = match smp[1] {
             smp::CLASS_LID => Step::Here,
             smp::CLASS_DIRECTED => directed::arrived(&self.directions(port), &mut smp),
@@ -119,6 +121,7 @@ impl Node {
         if !self.contains(port) {
             return;
         }
+
         self.counters.sent_by_programs += 1;
         self.expire_leases(now);
         let mut smp = *smp;
@@ -128,6 +131,7 @@ impl Node {
             smp::CLASS_DIRECTED => directed::departing(&self.directions(port), to.dlid, &mut smp),
             _ => Step::Drop,
         };
+
         let lid = self.lid(port);
         let from = Envelope {
             slid: if lid == 0 { PERMISSIVE_LID } else { lid },
@@ -235,6 +239,7 @@ impl Node {
         if is_directed {
             header.status |= smp::DIRECTION;
         }
+
         header.emit(smp);
         let step = if is_directed {
             directed::departing(&self.directions(port), from.slid, smp)
@@ -243,6 +248,7 @@ impl Node {
         } else {
             Step::Lid(from.slid)
         };
+
         match step {
             // Answers never lead back into the agent, so this cannot recurse.
             Step::Here | Step::Manager => out.deliver(port, from, smp),

@@ -33,6 +33,7 @@ fn the_name_is_a_string_of_64_bytes() {
             .0,
         status::UNSUPPORTED_ATTRIBUTE
     );
+
     let long = "ü".repeat(40);
     agent
         .node
@@ -49,6 +50,7 @@ fn guids_but_the_first_are_the_subnet_managers() {
         (status, GuidInfo::parse(&data).0),
         (0, [0x11, 0, 0, 0, 0, 0, 0, 0])
     );
+
     let mut wanted = [0; 64];
     GuidInfo([1, 2, 3, 4, 5, 6, 7, 8]).emit(&mut wanted);
     let (status, data) = agent.set(2, attribute::GUID_INFO, 0, &wanted).unwrap();
@@ -56,13 +58,16 @@ fn guids_but_the_first_are_the_subnet_managers() {
         (status, GuidInfo::parse(&data).0),
         (0, [0x11, 2, 3, 4, 5, 6, 7, 8])
     );
+
     assert_eq!(agent.out.events(), [(2, PortEvent::GidChange)]);
+
     // The second block has room for four.
     let (status, data) = agent.set(2, attribute::GUID_INFO, 1, &wanted).unwrap();
     assert_eq!(
         (status, GuidInfo::parse(&data).0),
         (0, [1, 2, 3, 4, 0, 0, 0, 0])
     );
+
     // What exceeds GUIDCap is ignored, as long as GUIDCap could be that great.
     for block in [2, 31] {
         assert_eq!(
@@ -70,10 +75,12 @@ fn guids_but_the_first_are_the_subnet_managers() {
             (0, [0; 64])
         );
     }
+
     assert_eq!(
         agent.get(2, attribute::GUID_INFO, 32).unwrap().0,
         status::INVALID_VALUE
     );
+
     let gids: Vec<_> = agent.node.port(2).unwrap().gids().collect();
     assert_eq!(gids.len(), 12);
     let gid = 0xfe80_0000_0000_0000_0000_0000_0000_0011u128;
@@ -82,6 +89,7 @@ fn guids_but_the_first_are_the_subnet_managers() {
         agent.get(1, attribute::GUID_INFO, 0).unwrap().1[..8],
         0x10u64.to_be_bytes()
     );
+
     // Nothing has changed, so nothing is told.
     agent.out.0.clear();
     agent.set(2, attribute::GUID_INFO, 0, &wanted).unwrap();
@@ -96,9 +104,11 @@ fn p_keys_are_set_by_blocks() {
         (status, PKeyBlock::parse(&data).0[..2].to_vec()),
         (0, vec![0xffff, 0])
     );
+
     let keys: [u16; 32] = std::array::from_fn(|entry| 0x8001 + entry as u16);
     let mut wanted = [0; 64];
     PKeyBlock(keys).emit(&mut wanted);
+
     // An adapter does not look at the upper half of the modifier: its port is the one that was
     // asked.
     let (status, data) = agent
@@ -111,11 +121,13 @@ fn p_keys_are_set_by_blocks() {
         (0, kept),
         "40 entries are a block and a quarter"
     );
+
     assert_eq!(agent.node.port(1).unwrap().p_keys()[..2], [0xffff, 0]);
     assert_eq!(
         agent.node.port(1).unwrap().p_keys()[32..34],
         [0x8001, 0x8002]
     );
+
     assert_eq!(agent.node.port(2).unwrap().p_keys()[32..], [0; 8]);
     assert_eq!(agent.out.events(), [(1, PortEvent::PkeyChange)]);
     assert_eq!(
@@ -132,6 +144,7 @@ fn lanes_follow_service_levels() {
         SlToVl::parse(&data).0,
         std::array::from_fn(|sl| sl as u8 % 8)
     );
+
     let mut lanes = [0; 16];
     (lanes[3], lanes[4], lanes[5]) = (7, 8, 15);
     let mut wanted = [0; 64];
@@ -140,6 +153,7 @@ fn lanes_follow_service_levels() {
         agent.set(1, attribute::SL_TO_VL, 0, &wanted).unwrap(),
         (0, wanted)
     );
+
     let port = agent.node.port(1).unwrap();
     let lanes: Vec<_> = (3..6).map(|sl| port.virtual_lane(0, sl)).collect();
     assert_eq!(
@@ -147,6 +161,7 @@ fn lanes_follow_service_levels() {
         [Some(7), None, None],
         "there are eight lanes, and 15 drops"
     );
+
     agent.change(1, |info| info.operational_vls = 2).unwrap();
     assert_eq!(
         agent.node.port(1).unwrap().virtual_lane(0, 3),
@@ -162,8 +177,10 @@ fn arbitration_tables_have_the_entries_that_port_info_says() {
         vl: at as u8 % 8,
         weight: at as u8,
     });
+
     let mut wanted = [0; 64];
     VlArbitration(entries).emit(&mut wanted);
+
     for half in [1, 3] {
         let (status, data) = agent
             .set(1, attribute::VL_ARBITRATION, half << 16, &wanted)
@@ -180,6 +197,7 @@ fn arbitration_tables_have_the_entries_that_port_info_says() {
             "each port has its own"
         );
     }
+
     for half in [0, 2, 4, 5, 0xffff] {
         assert_eq!(
             agent
@@ -189,6 +207,7 @@ fn arbitration_tables_have_the_entries_that_port_info_says() {
             status::INVALID_VALUE
         );
     }
+
     wanted[2] = 15;
     assert_eq!(
         agent
@@ -197,6 +216,7 @@ fn arbitration_tables_have_the_entries_that_port_info_says() {
             .0,
         status::INVALID_VALUE
     );
+
     // With one lane there is nothing to arbitrate.
     assert_eq!(
         Agent::adapter(1)
@@ -266,6 +286,7 @@ fn every_method_with_every_attribute() {
     (info.port_state, info.port_physical_state) = (0, 0);
     let mut port_info = [0; 64];
     info.emit(&mut port_info);
+
     for method in 0..=u8::MAX {
         for attribute in (0..=0x40).chain([0xff00, 0xffff]) {
             let data = if attribute == attribute::PORT_INFO {
@@ -341,6 +362,7 @@ fn everything_that_comes_is_counted() {
         3,
         "the lost one, the trap, the stranger"
     );
+
     assert_eq!(after.delivered - before.delivered, 1);
     assert_eq!((after.passed_on, after.sent_by_programs), (1, 1));
 }

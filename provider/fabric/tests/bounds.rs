@@ -17,6 +17,7 @@ fn what_is_asked_for_must_make_sense() {
         local_comm_id: 9,
         ..Req::default()
     };
+
     let mut expect = |mad: [u8; 256], reason| {
         p.arrive(1, &av(1, 2), &mad);
         match p.out[1].drain()[..] {
@@ -30,19 +31,23 @@ fn what_is_asked_for_must_make_sense() {
         }
         assert!(p.cm[1].is_empty() && p.out[1].events.is_empty());
     };
+
     expect(
         Message::Req(Req { mtu: 0, ..good }).emit(1),
         reject::INVALID_MTU,
     );
+
     expect(
         Message::Req(Req { mtu: 6, ..good }).emit(1),
         reject::INVALID_MTU,
     );
+
     let transport = ferroce_fabric::Transport::Rd;
     expect(
         Message::Req(Req { transport, ..good }).emit(1),
         reject::INVALID_TRANSPORT,
     );
+
     let mut mad = Message::Req(good).emit(1);
     mad[24 + 43] |= 6; // an extended service, of type 0
     expect(mad, reject::INVALID_TRANSPORT);
@@ -78,6 +83,7 @@ fn limits_hold() {
     let mut p = Pair::with_limits(limits);
     p.cm[1].listen(SERVICE, !0).unwrap();
     assert_eq!(p.cm[1].listen(SERVICE + 1, !0), Err(CmError::Limit));
+
     // A flood of requests and of questions.
     for n in 0..100 {
         let req = Req {
@@ -95,6 +101,7 @@ fn limits_hold() {
         };
         p.arrive(1, &av(1, 2), &Message::SidrReq(question).emit(1));
     }
+
     // The newest are there, and nobody was answered.
     assert_eq!(p.cm[1].len(), 5);
     assert_eq!(p.cm[1].counters().evicted, 195);
@@ -104,10 +111,12 @@ fn limits_hold() {
         .iter()
         .rev()
         .find_map(|(id, event)| matches!(event, CmEvent::Request { .. }).then_some(*id));
+
     assert_eq!(
         p.cm[1].state(requests.unwrap()),
         Some(State::RequestReceived)
     );
+
     // What is over makes room; what is not, does not.
     let mut p = Pair::with_limits(limits);
     p.cm[1].listen(SERVICE, !0).unwrap();
@@ -118,6 +127,7 @@ fn limits_hold() {
         p.cm[0].destroy(Time::ZERO, a, &mut p.out[0]).unwrap();
         p.out[0].events.clear();
     }
+
     for n in 0..20 {
         p.connected([200 + n, 300 + n]);
     }
@@ -125,6 +135,7 @@ fn limits_hold() {
         p.cm[0].connect(Time::ZERO, &connect(SERVICE, path(1, 2), 1), &mut p.out[0]),
         Err(CmError::Limit)
     );
+
     assert_eq!((p.cm[0].len(), p.cm[1].len()), (20, 20));
 }
 
@@ -194,12 +205,14 @@ fn bad_parameters_change_nothing() {
             CmError::BadParameter,
         ),
     ];
+
     for (connect, error) in bad {
         assert_eq!(
             p.cm[0].connect(Time::ZERO, &connect, &mut p.out[0]),
             Err(error)
         );
     }
+
     assert!(p.cm[0].is_empty() && p.out[0].sent.is_empty());
 }
 
@@ -213,31 +226,38 @@ fn calls_in_the_wrong_state_change_nothing() {
             cm.accept(Time::ZERO, id, &accept(1), out),
             Err(CmError::WrongState)
         );
+
         assert_eq!(
             cm.establish(Time::ZERO, id, b"", out),
             Err(CmError::WrongState)
         );
+
         assert_eq!(
             cm.reject(Time::ZERO, id, 28, b"", b"", out),
             Err(CmError::WrongState)
         );
+
         assert_eq!(
             cm.mra(Time::ZERO, id, 1, false, b"", out),
             Err(CmError::WrongState)
         );
+
         assert_eq!(
             cm.disconnect_reply(Time::ZERO, id, b"", out),
             Err(CmError::WrongState)
         );
+
         let reply = ResolveReply::default();
         assert_eq!(
             cm.resolve_reply(Time::ZERO, id, &reply, out),
             Err(CmError::WrongState)
         );
+
         assert_eq!(
             cm.disconnect(Time::ZERO, id, &[0; 221], out),
             Err(CmError::TooLong)
         );
+
         assert!(out.sent.is_empty());
         assert_eq!(cm.state(id), Some(State::Established));
     }

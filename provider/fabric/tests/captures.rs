@@ -65,20 +65,24 @@ fn a_request_says_what_rping_asked_for() {
         parse_service_id(req.service_id),
         Some((PortSpace::Tcp, 7174))
     );
+
     assert_eq!((req.local_qpn, req.starting_psn), (0x11, 0x93_89fc));
     assert_eq!((req.responder_resources, req.initiator_depth), (1, 1));
     assert_eq!(
         (req.remote_response_timeout, req.local_response_timeout),
         (20, 20)
     );
+
     assert_eq!(
         (req.retry_count, req.rnr_retry_count, req.max_cm_retries),
         (7, 7, 15)
     );
+
     assert_eq!(
         (req.transport, req.flow_control, req.srq),
         (Transport::Rc, false, false)
     );
+
     assert_eq!((req.pkey, req.mtu), (0xffff, 3));
     let path = req.primary;
     assert_eq!(path.local_gid[10..], [0xff, 0xff, 10, 9, 0, 1]);
@@ -87,10 +91,12 @@ fn a_request_says_what_rping_asked_for() {
         (path.local_lid, path.remote_lid, path.hop_limit),
         (0xffff, 0xffff, 64)
     );
+
     assert_eq!(
         (path.flow_label, path.local_ack_timeout, path.subnet_local),
         (0x7_0d6f, 19, false)
     );
+
     assert_eq!(req.alternate, Default::default());
     let header = IpHeader::parse(&req.private_data).unwrap();
     assert_eq!(header.src.to_string(), "10.9.0.1");
@@ -119,6 +125,7 @@ fn refusals_say_why() {
         (nobody.reason, nobody.message),
         (reject::INVALID_SERVICE_ID, about::REQ)
     );
+
     let refused = rej("refused_rej");
     assert_eq!(refused.reason, reject::CONSUMER_DEFINED);
     assert_eq!(&refused.private_data[..10], b"not today\0");
@@ -127,23 +134,28 @@ fn refusals_say_why() {
         (withdrawn.reason, withdrawn.message),
         (reject::TIMEOUT, about::OTHER)
     );
+
     assert_eq!(withdrawn.ari_len, 8);
     assert_eq!(
         withdrawn.ari[..8],
         req("withdrawn_req").ca_guid.to_be_bytes()
     );
+
     match capture("slow_mra").1 {
         Message::Mra(mra) => assert_eq!((mra.service_timeout, mra.message), (24, about::REQ)),
         other => panic!("{other:?}"),
     }
+
     let status = |name| match capture(name).1 {
         Message::SidrRep(rep) => (rep.status, rep.qpn, rep.qkey),
         other => panic!("{other:?}"),
     };
+
     assert_eq!(
         status("udaddy_sidr_rep"),
         (sidr_status::VALID, 0x12, 0x0123_4567)
     );
+
     assert_eq!(status("nobody_sidr_rep").0, sidr_status::UNSUPPORTED);
     assert_eq!(status("refused_sidr_rep").0, sidr_status::REJECTED);
 }
@@ -237,6 +249,7 @@ fn the_active_side_sends_what_the_kernel_sends() {
     let Message::Req(ours) = ours else {
         panic!("{ours:?}")
     };
+
     assert_eq!(
         only(&mut out, &captures["rping_req"], &[0]),
         captures["rping_req"]
@@ -254,6 +267,7 @@ fn the_active_side_sends_what_the_kernel_sends() {
         only(&mut out, &captures["rping_rtu"], &[0]),
         captures["rping_rtu"]
     );
+
     // 2 · 2^18 and 2^15, as rping's QP had it.
     assert_eq!(cm.qp_rts(id).unwrap().timeout, 19);
     cm.disconnect(Time::ZERO, id, b"", &mut out).unwrap();
@@ -283,11 +297,13 @@ fn the_passive_side_sends_what_the_kernel_sends() {
         private_data: &reply.private_data,
         ..Accept::default()
     };
+
     cm.accept(Time::ZERO, id, &accept, &mut out).unwrap();
     let ours = Message::parse(&out.sent[0].1).unwrap().1;
     let Message::Rep(ours) = ours else {
         panic!("{ours:?}")
     };
+
     assert_eq!(
         only(&mut out, &captures["rping_rep"], &[0]),
         captures["rping_rep"]
@@ -299,6 +315,7 @@ fn the_passive_side_sends_what_the_kernel_sends() {
         mad[28..32].copy_from_slice(&ours.local_comm_id.to_be_bytes());
         cm.receive(Time::ZERO, &from, &mad, &mut out);
     }
+
     assert!(matches!(out.next(), (_, CmEvent::Established(Some(_)))));
     assert!(matches!(out.next(), (_, CmEvent::DisconnectRequest(_))));
     cm.disconnect_reply(Time::ZERO, id, b"", &mut out).unwrap();
@@ -311,6 +328,7 @@ fn the_passive_side_sends_what_the_kernel_sends() {
 #[test]
 fn refusals_are_those_of_the_kernel() {
     let captures = captures();
+
     // Nobody listens.
     let (mut cm, mut out) = in_place_of(2);
     cm.receive(
@@ -319,6 +337,7 @@ fn refusals_are_those_of_the_kernel() {
         &captures["nobody_req"],
         &mut out,
     );
+
     assert_eq!(
         only(&mut out, &captures["nobody_rej"], &[]),
         captures["nobody_rej"]
@@ -338,10 +357,12 @@ fn refusals_are_those_of_the_kernel() {
         &captures["slow_req_again"],
         &mut out,
     );
+
     assert_eq!(
         only(&mut out, &captures["slow_mra"], &[0]),
         captures["slow_mra"]
     );
+
     let reason = reject::CONSUMER_DEFINED;
     cm.reject(Time::from_nanos(2), id, reason, b"", b"not today", &mut out)
         .unwrap();
@@ -370,6 +391,7 @@ fn resolutions_are_those_of_the_kernel() {
     let Message::SidrReq(question) = capture("udaddy_sidr_req").1 else {
         panic!()
     };
+
     let (mut cm, mut out) = in_place_of(1);
     let resolve = Resolve {
         service_id: question.service_id,

@@ -22,6 +22,7 @@ fn clients_are_asked_to_register_again_and_the_answer_says_so_once() {
         agent.port_info(1).capability_mask & capability::IS_CLIENT_REREGISTRATION_SUPPORTED,
         0
     );
+
     let (status, answer) = agent
         .change(1, |info| info.client_reregister = true)
         .unwrap();
@@ -33,22 +34,27 @@ fn clients_are_asked_to_register_again_and_the_answer_says_so_once() {
         .unwrap();
     assert!(!answer.client_reregister);
     assert_eq!(agent.out.events().len(), 1);
+
     // As often as it asks.
     agent
         .change(1, |info| info.client_reregister = true)
         .unwrap();
     assert_eq!(agent.out.events().len(), 2);
+
     // Not with a request that is refused, whose answer says so.
     let (status, answer) = agent
         .change(1, |info| {
             (info.client_reregister, info.neighbor_mtu) = (true, 9)
         })
         .unwrap();
+
     assert_eq!(
         (status, agent.out.events().len()),
         (smp::status::INVALID_VALUE, 2)
     );
+
     assert!(!answer.client_reregister);
+
     // External ports of a switch have no clients, port 0 has.
     let mut agent = Agent::switch(2);
     let (_, answer) = agent
@@ -74,6 +80,7 @@ fn each_event_has_its_cause() {
             .map(|(_, event)| event)
             .collect::<Vec<_>>()
     };
+
     assert_eq!(change(|_| ()), []);
     assert_eq!(change(|info| info.lid = 6), [PortEvent::LidChange]);
     assert_eq!(change(|info| info.lmc = 1), [PortEvent::LidChange]);
@@ -84,13 +91,16 @@ fn each_event_has_its_cause() {
         change(|info| info.port_state = state::DOWN),
         [PortEvent::Error]
     );
+
     assert_eq!(
         change(|info| info.port_physical_state = 2),
         [PortEvent::Error]
     );
+
     let mut agent = configured();
     agent.node.link_down(Time::ZERO, 1, &mut agent.out);
     assert_eq!(agent.out.events(), [(1, PortEvent::Error)]);
+
     // What was never active does not fail.
     let mut agent = Agent::adapter(1);
     agent.node.link_down(Time::ZERO, 1, &mut agent.out);
@@ -117,11 +127,13 @@ fn a_local_subnet_manager_gets_what_is_for_it() {
         smp[1] = CLASS_LID;
         smp
     };
+
     let from = Envelope {
         slid: 9,
         dlid: 5,
         sl: 0,
     };
+
     for (is_sm, method, delivered) in [
         (false, method::GET, false),
         (false, method::SET, false),
@@ -148,6 +160,7 @@ fn a_local_subnet_manager_gets_what_is_for_it() {
             );
         }
     }
+
     // By directed route too, and its answer finds the way back.
     agent.out.0.clear();
     let smp = request(method::GET, attribute::SM_INFO, 0, 0, &[0; 64]);
@@ -155,6 +168,7 @@ fn a_local_subnet_manager_gets_what_is_for_it() {
     let Out::Deliver(1, DIRECTED, mut asked) = agent.out.0[0] else {
         panic!()
     };
+
     asked[3] = method::GET_RESP;
     asked[4] |= 0x80;
     agent

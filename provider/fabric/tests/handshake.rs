@@ -17,6 +17,7 @@ fn a_connection_comes_and_goes() {
     let [a, b] = p.connected([0x10, 0x20]);
     assert_eq!(p.cm[0].state(a), Some(State::Established));
     assert_eq!(p.cm[1].state(b), Some(State::Established));
+
     // The RTU may have been lost: only the passive end has nothing more to do.
     assert_eq!(p.cm[1].next_timeout(), None);
 
@@ -43,6 +44,7 @@ fn a_connection_comes_and_goes() {
         }
         other => panic!("{other:?}"),
     }
+
     p.cm[1]
         .disconnect_reply(p.now, b, b"", &mut p.out[1])
         .unwrap();
@@ -58,6 +60,7 @@ fn a_connection_comes_and_goes() {
         p.cm[0].destroy(p.now, a, &mut p.out[0]),
         Err(CmError::NoSuchId)
     );
+
     assert!(p.out[0].sent.is_empty() && p.out[1].sent.is_empty());
 }
 
@@ -75,6 +78,7 @@ fn nobody_listens() {
         }
         other => panic!("{other:?}"),
     }
+
     assert_eq!(p.cm[0].state(a), Some(State::Idle));
     assert!(p.cm[1].is_empty());
     p.cm[0].destroy(Time::ZERO, a, &mut p.out[0]).unwrap();
@@ -121,6 +125,7 @@ fn traffic_establishes_before_the_rtu() {
         p.cm[1].communication_established(Time::ZERO, b, &mut p.out[1]),
         Err(CmError::WrongState)
     );
+
     p.cm[1]
         .accept(Time::ZERO, b, &accept(2), &mut p.out[1])
         .unwrap();
@@ -157,6 +162,7 @@ fn an_mra_gives_time() {
         with > without && with >= Time::from_nanos(4096 << 24),
         "{with:?} {without:?}"
     );
+
     // It is still accepted, and the other way around the same holds.
     p.cm[1]
         .accept(Time::ZERO, b, &accept(2), &mut p.out[1])
@@ -190,6 +196,7 @@ fn nobody_answers() {
         p.pass();
         rounds += 1;
     }
+
     assert_eq!(p.out[0].next(), (a, CmEvent::RequestTimedOut));
     assert_eq!(rounds, 16, "15 repetitions and the end");
     let sent = p.out[0].drain();
@@ -197,12 +204,15 @@ fn nobody_answers() {
         sent.iter().filter(|m| matches!(m, Message::Req(_))).count(),
         16
     );
+
     assert!(matches!(sent.last(), Some(Message::Rej(rej)) if rej.reason == reject::TIMEOUT));
+
     // (2 · 2^16 + 2^20) · 4.096 µs, sixteen times.
     assert_eq!(
         p.now,
         Time::from_nanos(16 * (2 * (4096 << 16) + (4096 << 20)))
     );
+
     assert_eq!(p.cm[0].counters().retried[0], 15);
 }
 
@@ -226,6 +236,7 @@ fn xrc_tells_its_qp_where_others_have_a_context() {
         }
         other => panic!("{other:?}"),
     }
+
     p.cm[1]
         .accept(Time::ZERO, b, &accept(0x99), &mut p.out[1])
         .unwrap();
@@ -236,5 +247,6 @@ fn xrc_tells_its_qp_where_others_have_a_context() {
         }
         other => panic!("{other:?}"),
     }
+
     assert_eq!(p.cm[0].qp_rtr(a).unwrap().dest_qpn, 0x99);
 }

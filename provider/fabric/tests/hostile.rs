@@ -39,12 +39,14 @@ fn busy() -> (Pair, Vec<(Av, [u8; 256])>) {
             }
             _ => {}
         }
+
         messages.extend(p.out.iter().flat_map(|out| out.sent.iter().copied()));
         p.deliver();
         for out in &mut p.out {
             out.events.clear();
         }
     }
+
     for n in 0..4 {
         p.cm[0]
             .connect(
@@ -53,6 +55,7 @@ fn busy() -> (Pair, Vec<(Av, [u8; 256])>) {
                 &mut p.out[0],
             )
             .unwrap();
+
         messages.extend(p.out[0].sent.iter().copied());
         p.deliver();
         let (b, _) = p.out[1].events.pop_back().unwrap();
@@ -61,15 +64,18 @@ fn busy() -> (Pair, Vec<(Av, [u8; 256])>) {
                 .accept(Time::ZERO, b, &accept(40 + n), &mut p.out[1])
                 .unwrap();
         }
+
         messages.extend(p.out[1].sent.iter().copied());
         if n > 1 {
             p.deliver();
         }
     }
+
     for out in &mut p.out {
         out.sent.clear();
         out.events.clear();
     }
+
     (p, messages)
 }
 
@@ -142,10 +148,12 @@ impl Bystanders {
         let Some(named) = req.local_qpn.checked_sub(Self::QPNS[side]) else {
             return;
         };
+
         let refused = p.out[side].sent.iter().any(|(_, answer)| {
             matches!(Message::parse(answer), Ok((_, Message::Rej(rej)))
                 if rej.reason == reject::STALE_CONNECTION && rej.remote_comm_id == req.local_comm_id)
         });
+
         let known = (named as usize) < self.states[side].len();
         match side {
             0 if refused && known => self.states[0][named as usize] = Some(State::DisconnectSent),
@@ -199,12 +207,14 @@ fn a_forgotten_request_from_the_qp_of_another_has_the_peer_asked() {
             .iter()
             .map(|(_, mad)| Message::parse(mad))
             .collect();
+
         assert!(
             matches!(answers[..], [Ok((_, Message::Rep(rep))), Ok((_, Message::Rej(rej)))]
                 if rep.local_qpn == 204
                     && (rej.message, rej.reason) == (about::REQ, reject::STALE_CONNECTION)),
             "{answers:?}"
         );
+
         bystanders.check(&mut p);
     }
 }

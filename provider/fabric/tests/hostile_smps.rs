@@ -25,6 +25,7 @@ fn check_random(agent: &mut Agent, ports: u8, smp: &Mad, lids: (u16, u16)) {
             },
             smp,
         );
+
         for out in agent.out.0.drain(before..) {
             if let Out::Send(exit, _, answer) = out {
                 assert!((1..=ports).contains(&exit));
@@ -54,6 +55,7 @@ fn likely() -> impl Strategy<Value = Mad> {
             (0u32..16).prop_map(|at| at << 28)
         ],
     );
+
     let route = (0u8..6, 0u8..6, any::<bool>(), any::<[bool; 2]>());
     (
         head,

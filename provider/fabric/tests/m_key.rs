@@ -65,6 +65,7 @@ fn both_ports_check_the_key_in_all_combinations() {
             }
         }
     }
+
     assert_eq!(checked, 4 * 2 * 2 * 3 * 4 * 5);
 }
 
@@ -74,11 +75,13 @@ fn combination(protect: u8, method: u8, port: u8, modifier: u8, key: u64, keys: 
     let data = port_info(&agent, method, named, key);
     let smp = request(method, attribute::PORT_INFO, modifier.into(), key, &data);
     let answer = agent.ask(port, &smp);
+
     // A port without a key admits everybody; reading is free below level 2.
     let admits = |number: u8| {
         let own = keys[usize::from(number) - 1];
         own == 0 || own == key
     };
+
     let is_free = method == method::GET && protect < 2;
     let what = format!("{protect} {method} {port} {modifier} {key:#x} {keys:x?}");
     for number in [1, 2] {
@@ -89,6 +92,7 @@ fn combination(protect: u8, method: u8, port: u8, modifier: u8, key: u64, keys: 
             u16::from(violated),
             "{what} at {number}"
         );
+
         // The violation is told by the port that it happened at.
         let traps = agent
             .out
@@ -98,6 +102,7 @@ fn combination(protect: u8, method: u8, port: u8, modifier: u8, key: u64, keys: 
             .count();
         assert_eq!(traps, usize::from(violated), "{what} at {number}");
     }
+
     let allowed = is_free || admits(port) && admits(named);
     assert_eq!(answer.is_some(), allowed, "{what}");
     if let Some((status, data)) = answer {
@@ -110,6 +115,7 @@ fn combination(protect: u8, method: u8, port: u8, modifier: u8, key: u64, keys: 
         };
         assert_eq!(PortInfo::parse(&data).m_key, shown, "{what}");
     }
+
     assert_eq!(key_of(&agent, named), keys[usize::from(named) - 1]);
 }
 
@@ -159,6 +165,7 @@ fn every_attribute_and_trap_repress_are_protected() {
             assert_eq!(violations(&agent, 1), before + 1, "{attribute:#x} {method}");
         }
     }
+
     // Who is the subnet manager is no secret, and it is not the agent who answers.
     let mut agent = bench(2, [KEY, KEY]);
     assert!(
@@ -169,6 +176,7 @@ fn every_attribute_and_trap_repress_are_protected() {
             )
             .is_some()
     );
+
     assert_eq!(violations(&agent, 1), 0);
 }
 
@@ -180,7 +188,9 @@ fn violations_stop_at_their_maximum_and_are_reset_by_zero_only() {
         agent.receive(1, DIRECTED, &bad);
         agent.out.0.clear();
     }
+
     assert_eq!(violations(&agent, 1), 0xffff);
+
     for (written, expected) in [(5, 0xffff), (0, 0)] {
         let mut info = *agent.node.port(1).unwrap().info();
         info.port_state = 0;
@@ -225,6 +235,7 @@ fn protection_lapses_when_the_lease_has_run_out() {
     let mut agent = leased(5);
     agent.now = Time::from_nanos(10 * SECOND);
     assert!(!get(&mut agent, WRONG));
+
     // A second violation does not prolong it.
     agent.now = Time::from_nanos(12 * SECOND);
     assert!(!get(&mut agent, WRONG));
@@ -238,6 +249,7 @@ fn protection_lapses_when_the_lease_has_run_out() {
             .next_timeout()
             .is_some_and(|due| due <= Time::from_nanos(15 * SECOND))
     );
+
     agent.now = Time::from_nanos(15 * SECOND);
     agent.node.handle_timeout(agent.now, &mut agent.out);
     assert_eq!(
@@ -245,6 +257,7 @@ fn protection_lapses_when_the_lease_has_run_out() {
         (0, KEY),
         "the key stays"
     );
+
     // Everybody may read now, and so find the key; nobody may write without it.
     assert!(get(&mut agent, WRONG));
     let (_, data) = agent
@@ -262,6 +275,7 @@ fn protection_lapses_when_the_lease_has_run_out() {
         ),
         None
     );
+
     assert_eq!(violations(&agent, 1), before + 1);
 }
 
@@ -310,6 +324,7 @@ fn a_switch_has_one_key_for_all_ports() {
         (info.m_key, info.m_key_protect_bits) = (KEY, 2);
     };
     agent.change(0, set).unwrap();
+
     for port in 1..=3 {
         for modifier in 0..=3 {
             let smp = request(method::GET, attribute::PORT_INFO, modifier, WRONG, &[0; 64]);
@@ -320,6 +335,7 @@ fn a_switch_has_one_key_for_all_ports() {
             assert_eq!(info.m_key, if modifier == 0 { KEY } else { 0 });
         }
     }
+
     assert_eq!(violations(&agent, 0), 12);
 }
 
@@ -335,15 +351,18 @@ fn trap_256_tells_who_tried_what() {
         (1, 11, 1),
         "to the subnet manager"
     );
+
     assert_eq!(
         (header.class, header.attribute, header.modifier),
         (smp::CLASS_LID, attribute::NOTICE, 0)
     );
+
     let notice = NoticeHeader::parse(smp::data(&trap));
     assert_eq!(
         (notice.trap_number, notice.issuer_lid, notice.producer_type),
         (trap::BAD_M_KEY, 11, 1)
     );
+
     let details = &smp::data(&trap)[10..];
     assert_eq!(details[2..4], [0xff, 0xff], "where it came from");
     assert_eq!(details[4..6], [0xff, 0xff], "DrSLID");
@@ -360,5 +379,6 @@ fn trap_256_tells_who_tried_what() {
             .iter()
             .any(|out| matches!(out, Out::Deliver(..)))
     );
+
     assert_eq!(Recorder(agent.out.0.clone()).sent(), []);
 }

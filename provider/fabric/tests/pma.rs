@@ -31,6 +31,7 @@ fn every_counter_stops_at_its_width() {
     let mut bench = Bench::new();
     bench.totals.0[0] = Totals([u64::MAX / 2; COUNTERS]);
     let (_, data) = bench.ask(method::GET, attribute::PORT_COUNTERS, 0, &of_port(1));
+
     // What is not counted (the bit of PortXmitWait in ClassPortInfo) is reserved: zero.
     let not_counters = [
         "port_select",
@@ -38,12 +39,14 @@ fn every_counter_stops_at_its_width() {
         "counter_select2",
         "port_xmit_wait",
     ];
+
     assert_eq!(PortCounters::parse(&data).port_xmit_wait, 0);
     for field in PortCounters::FIELDS {
         if !not_counters.contains(&field.name) {
             assert_eq!(field.load(&data), field.max(), "{}", field.name);
         }
     }
+
     assert_eq!(bench.extended(1).port_xmit_data, u64::MAX / 2);
     assert_eq!(
         bench.narrow(2),
@@ -65,6 +68,7 @@ fn each_bit_resets_one_counter_of_one_port() {
             counter_select: 1 << bit,
             ..PortCounters::default()
         });
+
         let (_, data) = bench.ask(method::GET, attribute::PORT_COUNTERS, 0, &of_port(1));
         let zero = PortCounters::FIELDS
             .iter()
@@ -78,6 +82,7 @@ fn each_bit_resets_one_counter_of_one_port() {
                 ..before
             }
         );
+
         // The wide counters count from where they did.
         assert_eq!(bench.extended(1).port_xmit_data, 5);
     }
@@ -128,6 +133,7 @@ fn port_255_is_all_of_them() {
         counter_select: 0xffff,
         ..PortCounters::default()
     });
+
     assert_eq!(bench.narrow(1).link_downed_counter, 0);
     assert_eq!(bench.narrow(2).port_rcv_data, 0);
     assert_eq!(bench.extended(255).port_rcv_data, 42);
@@ -137,6 +143,7 @@ fn port_255_is_all_of_them() {
 fn what_is_not_there_is_refused_with_the_right_status() {
     let mut bench = Bench::new();
     let none = [0; pma::DATA_LEN];
+
     // Ports that do not exist, modifiers that mean nothing.
     for port in [0, 3, 254] {
         for attribute in [
@@ -152,12 +159,14 @@ fn what_is_not_there_is_refused_with_the_right_status() {
             }
         }
     }
+
     assert_eq!(
         bench
             .ask(method::GET, attribute::PORT_COUNTERS, 1, &of_port(1))
             .0,
         status::INVALID_VALUE
     );
+
     // Optional attributes: PortRcvErrorDetails, PortXmitDataSL, PortRcvDataSL and so on.
     let known = [0x01, 0x10, 0x11, 0x12, 0x1d, 0x1e];
     for attribute in (0..=0x80).filter(|attribute| !known.contains(attribute)) {
@@ -166,16 +175,19 @@ fn what_is_not_there_is_refused_with_the_right_status() {
             status::UNSUPPORTED_ATTRIBUTE
         );
     }
+
     assert_eq!(
         bench
             .ask(method::SET, attribute::PORT_SAMPLES_RESULT, 0, &none)
             .0,
         status::UNSUPPORTED_ATTRIBUTE
     );
+
     assert_eq!(
         bench.ask(0x03, attribute::PORT_COUNTERS, 0, &none).0,
         status::UNSUPPORTED_METHOD
     );
+
     let mut versions = mad(method::GET, attribute::PORT_COUNTERS, 0, &of_port(1));
     versions[2] = 2;
     let answer = bench.exchange(&versions).unwrap();
@@ -183,6 +195,7 @@ fn what_is_not_there_is_refused_with_the_right_status() {
         MadHeader::parse(&answer).unwrap().status,
         status::BAD_VERSION
     );
+
     // Nothing answers an answer or a trap.
     for method in [method::GET_RESP, method::TRAP, method::TRAP_REPRESS, 0x82] {
         assert!(
@@ -208,6 +221,7 @@ fn sampling_counts_from_start_to_end() {
             ..PortSamplesControl::default()
         },
     );
+
     assert_eq!((status, control.sample_status, control.tag), (0, 1, 0xabcd));
     assert_eq!((control.counter_width, control.counter_mask0), (4, 1));
     bench.totals.0[0][Counter::XmitData] = 1000; // too early to count
@@ -215,6 +229,7 @@ fn sampling_counts_from_start_to_end() {
         bench.pma.next_timeout(),
         Some(Time::from_nanos(10 * MICROSECOND))
     );
+
     bench.now = 10 * MICROSECOND;
     bench
         .pma
@@ -223,10 +238,12 @@ fn sampling_counts_from_start_to_end() {
         bench.pma.next_timeout(),
         Some(Time::from_nanos(110 * MICROSECOND))
     );
+
     bench.totals.0[0][Counter::XmitData] += 5;
     bench.totals.0[0][Counter::RcvPackets] += 3;
     bench.totals.0[1][Counter::XmitData] += 99; // another port
     assert_eq!(bench.result(), (0xabcd, 2, 5, 3));
+
     // A second sampling has to wait.
     let (status, control) = bench.control(
         method::SET,
@@ -236,6 +253,7 @@ fn sampling_counts_from_start_to_end() {
             ..control
         },
     );
+
     assert_eq!((status, control.tag, control.sample_status), (0, 0xabcd, 2));
     bench.now = 110 * MICROSECOND;
     bench
@@ -252,6 +270,7 @@ fn sampling_counts_from_start_to_end() {
             &[0; pma::DATA_LEN],
         )
         .1;
+
     assert_eq!((wide[4] >> 6, wide[15], wide[23]), (2, 5, 3));
     let unknown = PortSamplesControl {
         port_select: 1,

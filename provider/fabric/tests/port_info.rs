@@ -20,11 +20,13 @@ fn bench(kind: Kind) -> (Agent, u8) {
     if kind != Kind::Adapter {
         config = NodeConfig::switch(2, 4);
     }
+
     config.link.vl_cap = 4;
     let (mut agent, port) = match config.kind {
         NodeKind::ChannelAdapter => (Agent::linked(config), 1),
         NodeKind::Switch => (Agent::linked(config), u8::from(kind == Kind::External)),
     };
+
     if kind == Kind::Internal {
         agent
             .change(0, |info| (info.lid, info.master_sm_lid) = (7, 1))
@@ -32,6 +34,7 @@ fn bench(kind: Kind) -> (Agent, u8) {
     } else {
         agent.configure(port, 7, 1);
     }
+
     (agent, port)
 }
 
@@ -66,6 +69,7 @@ fn check(kind: Kind, field: &Field, value: u128) {
     if let Fate::Becomes(value) = expected {
         field.store(&mut after, value);
     }
+
     let refused = expected == Fate::Refused;
     assert_eq!(
         status,
@@ -73,6 +77,7 @@ fn check(kind: Kind, field: &Field, value: u128) {
         "{kind:?} {} = {value:#x}",
         field.name
     );
+
     // From here on the key is needed, and the states follow each other.
     let info = agent.node.port(port).unwrap().info();
     let mut now = data_of(info);
@@ -90,6 +95,7 @@ fn check(kind: Kind, field: &Field, value: u128) {
         if other.name == "local_port_num" {
             other.store(&mut now, other.load(&after));
         }
+
         assert_eq!(
             other.load(&now),
             other.load(&after),
@@ -98,6 +104,7 @@ fn check(kind: Kind, field: &Field, value: u128) {
             other.name
         );
     }
+
     if !refused && field.name != "client_reregister" {
         assert_eq!(
             field.load(&answer),
@@ -128,17 +135,20 @@ fn every_component_has_a_rule_and_keeps_it() {
                     field.max() - 1,
                     field.max(),
                 ];
+
                 edges
                     .into_iter()
                     .filter(|value| *value <= field.max())
                     .collect()
             };
+
             for value in values {
                 check(kind, field, value);
                 checked += 1;
             }
         }
     }
+
     assert!(checked > 1200, "{checked}");
 }
 
@@ -205,9 +215,11 @@ fn states_go_only_where_they_may() {
             [Some(state::ACTIVE), Some(state::DOWN), None, None, None],
         ),
     ];
+
     for (from, commands) in table {
         for (command, expected) in commands.into_iter().enumerate() {
             let mut agent = Agent::adapter(2);
+
             // The second port is asked by way of the first, which keeps its link.
             let reached = agent.bring(2, from);
             assert_eq!(reached, from);
@@ -241,8 +253,10 @@ fn a_port_is_switched_off_and_stays_so() {
         (info.port_state, info.port_physical_state),
         (state::DOWN, phys_state::DISABLED)
     );
+
     assert!(agent.out.0.contains(&Out::Event(2, PortEvent::Error)));
     assert!(agent.out.0.contains(&Out::Link(2, LinkCommand::Disable)));
+
     // Neither a peer nor a plain command to go down wakes it.
     assert!(!agent.node.link_up(Time::ZERO, 2, OFFER, &mut agent.out));
     agent
@@ -252,6 +266,7 @@ fn a_port_is_switched_off_and_stays_so() {
         agent.node.port(2).unwrap().info().port_physical_state,
         phys_state::DISABLED
     );
+
     agent.out.0.clear();
     agent
         .change_by(1, 2, |info| info.port_physical_state = phys_state::POLLING)
@@ -278,6 +293,7 @@ fn a_lost_link_goes_to_its_default_state() {
         (port.info().port_state, port.link_downed()),
         (state::DOWN, 1)
     );
+
     agent.node.link_down(Time::ZERO, 1, &mut agent.out);
     assert_eq!(
         agent.node.port(1).unwrap().link_downed(),
@@ -303,6 +319,7 @@ fn both_ends_take_the_best_that_both_have() {
             },
             &mut out,
         );
+
         let info = node.port(1).unwrap().info();
         up.then_some((
             info.link_width_active,
@@ -310,6 +327,7 @@ fn both_ends_take_the_best_that_both_have() {
             info.link_speed_ext_active,
         ))
     };
+
     assert_eq!(trained(0b11, 0b111, 0b11), Some((2, 4, 2)));
     assert_eq!(trained(0b01, 0b011, 0b00), Some((1, 2, 0)));
     assert_eq!(trained(0b1111, 0b1111, 0b0001), Some((2, 4, 1)));

@@ -258,29 +258,35 @@ fn messages_for_nobody_are_answered_where_somebody_waits() {
         assert!(p.out[1].events.is_empty() && p.cm[1].is_empty());
         answer
     };
+
     let dreq = Message::Dreq(Dreq {
         local_comm_id: 5,
         remote_comm_id: 6,
         remote_qpn: 7,
         ..Dreq::default()
     });
+
     match answer(&mut p, dreq)[..] {
         [Message::Drep(drep)] => assert_eq!((drep.local_comm_id, drep.remote_comm_id), (6, 5)),
         ref other => panic!("{other:?}"),
     }
+
     let lap = Message::Lap(Lap {
         local_comm_id: 5,
         remote_comm_id: 6,
         ..Lap::default()
     });
+
     match answer(&mut p, lap)[..] {
         [Message::Apr(apr)] => assert_eq!(apr.status, apr_status::INVALID_COMM_ID),
         ref other => panic!("{other:?}"),
     }
+
     let pairs = [
         (Message::Rep(Default::default()), about::REP),
         (Message::Rtu(Rtu::default()), about::OTHER),
     ];
+
     for (message, which) in pairs {
         match answer(&mut p, message)[..] {
             [Message::Rej(rej)] => {
@@ -289,6 +295,7 @@ fn messages_for_nobody_are_answered_where_somebody_waits() {
             ref other => panic!("{other:?}"),
         }
     }
+
     // Answers are not answered: two managers could go on for ever.
     for message in [
         Message::Rej(Rej::default()),

@@ -19,14 +19,17 @@ fn an_adapter_says_what_it_is() {
         (info.node_type, info.num_ports, info.local_port_num),
         (1, 2, 2)
     );
+
     assert_eq!(
         (info.node_guid, info.port_guid, info.partition_cap),
         (1, 0x11, 128)
     );
+
     assert_eq!(
         agent.get(2, attribute::NODE_INFO, 1).unwrap().0,
         status::INVALID_VALUE
     );
+
     assert_eq!(
         agent.set(2, attribute::NODE_INFO, 0, &data).unwrap().0,
         status::UNSUPPORTED_ATTRIBUTE
@@ -41,6 +44,7 @@ fn a_port_is_armed_and_activated() {
         (info.port_state, info.port_physical_state),
         (state::INIT, phys_state::LINK_UP)
     );
+
     assert_eq!(
         (
             info.link_width_active,
@@ -49,6 +53,7 @@ fn a_port_is_armed_and_activated() {
         ),
         (2, 4, 2)
     );
+
     let (status, _) = agent
         .change(1, |info| info.port_state = state::ACTIVE)
         .unwrap();
@@ -100,6 +105,7 @@ fn by_lid_only_its_own_lids_are_answered() {
     let mut smp = request(method::GET, attribute::NODE_INFO, 0, 0, &[0; 64]);
     smp[1] = CLASS_LID;
     smp[6..8].fill(0);
+
     for dlid in (0u16..0x40).chain([0xbfff, 0xc000, 0xfffe]) {
         let from = Envelope {
             slid: 9,
@@ -127,6 +133,7 @@ fn by_lid_only_its_own_lids_are_answered() {
             assert_eq!(answers, [], "{dlid:#x}");
         }
     }
+
     agent.receive(
         1,
         Envelope {
@@ -136,6 +143,7 @@ fn by_lid_only_its_own_lids_are_answered() {
         },
         &smp,
     );
+
     assert!(matches!(
         agent.out.0[..],
         [Out::Send(

@@ -63,6 +63,7 @@ fn bystanders_connect_throughout_a_flood() {
     let mut p = Pair::with_limits(small());
     p.cm[1].listen(SERVICE, !0).unwrap();
     p.cm[1].listen(SERVICE + 1, !0).unwrap();
+
     for n in 0..2_000 {
         // From four peers to one listener, which accepts all; nobody goes on.
         for peer in 3..7 {
@@ -79,6 +80,7 @@ fn bystanders_connect_throughout_a_flood() {
         }
         p.now += SECOND / 1000;
     }
+
     assert!(p.cm[1].len() <= 100 + 40, "{}", p.cm[1].len());
     assert!(p.cm[1].counters().evicted > 7_000);
     assert_eq!(p.cm[1].counters().refused, 0);
@@ -94,10 +96,12 @@ fn who_floods_pays() {
             b
         })
         .collect();
+
     for n in 0..1_000 {
         let flood = Message::Req(request(n)).emit(1);
         p.arrive(1, &av(9, 2), &flood);
     }
+
     p.out[1].events.clear();
     for id in modest {
         assert_eq!(p.cm[1].state(id), Some(State::RequestReceived));
@@ -137,6 +141,7 @@ fn a_flood_is_not_made_larger() {
     let mut p = listening();
     let mut sent = 0;
     const REQUESTS: u32 = 4_000;
+
     for n in 0..REQUESTS {
         let flood = Message::Req(request(n)).emit(1);
         p.arrive(1, &av(9, 2), &flood);
@@ -148,7 +153,9 @@ fn a_flood_is_not_made_larger() {
         sent += p.out[1].sent.len();
         p.out[1].sent.clear();
     }
+
     assert_eq!(sent, REQUESTS as usize);
+
     // Nobody answers: all of it ends by itself, in minutes though the requests speak of hours, and
     // without a word.
     let begun = p.now;
@@ -160,6 +167,7 @@ fn a_flood_is_not_made_larger() {
             }
         }
     }
+
     let took = (p.now - begun).as_secs();
     assert!(p.cm[1].is_empty() && took < 400, "{took} s");
     assert!(p.cm[1].counters().withheld > 10 * u64::from(REQUESTS));
@@ -173,6 +181,7 @@ fn an_honest_stranger_is_answered_as_often_as_it_asks() {
     p.cm[1]
         .accept(Time::ZERO, b, &accept(8), &mut p.out[1])
         .unwrap();
+
     for _ in 0..5 {
         assert_eq!(p.out[1].sent.len(), 1);
         // The REP is lost.
@@ -182,6 +191,7 @@ fn an_honest_stranger_is_answered_as_often_as_it_asks() {
         }
         p.step(0);
     }
+
     p.deliver();
     assert!(matches!(p.out[0].next(), (id, CmEvent::Reply(_)) if id == a));
 }
@@ -229,6 +239,7 @@ fn requests_of_a_stranger_show_that_it_is_ready() {
     for (side, id) in [(0, a), (1, b)] {
         assert_eq!(p.cm[side].state(id), Some(State::Established));
     }
+
     // It is no stranger any more.
     let (_, b, _) = asked(&mut p, 9);
     p.cm[1]
@@ -252,9 +263,11 @@ fn a_stranger_learns_that_it_is_too_late() {
         rtu = p.out[0].sent.pop_front().or(rtu);
         assert!(p.pass() && p.out[1].sent.is_empty());
     }
+
     assert_eq!(p.out[1].next(), (b, CmEvent::ReplyTimedOut));
     p.cm[1].destroy(p.now, b, &mut p.out[1]).unwrap();
     assert!(p.out[1].sent.is_empty());
+
     // The last of its RTUs.
     let (to, rtu) = rtu.unwrap();
     p.arrive(1, &to, &rtu);
@@ -262,6 +275,7 @@ fn a_stranger_learns_that_it_is_too_late() {
         assert!(matches!(p.out[1].drain()[..], [Message::Dreq(_)]));
         p.pass();
     }
+
     p.deliver();
     assert!(matches!(p.out[0].next(), (id, CmEvent::DisconnectRequest(_)) if id == a));
 }
@@ -277,21 +291,25 @@ fn a_forged_request_ends_no_connection() {
         local_comm_id: 0x7777,
         ..request(0)
     };
+
     for _ in 0..50 {
         p.arrive(1, &av(1, 2), &Message::Req(forged).emit(9));
         p.deliver();
         p.pass();
     }
+
     for (side, id) in [(0, a), (1, b)] {
         assert_eq!(p.cm[side].state(id), Some(State::Established));
         assert!(p.out[side].events.is_empty(), "{:?}", p.out[side].events);
     }
+
     // A peer that says nothing at all has forgotten it.
     p.arrive(1, &av(1, 2), &Message::Req(forged).emit(9));
     while p.out[1].events.is_empty() {
         p.out[1].sent.clear();
         assert!(p.pass());
     }
+
     assert!(matches!(p.out[1].next(), (id, CmEvent::Disconnected(None)) if id == b));
 }
 
@@ -308,6 +326,7 @@ fn numbers_of_queue_pairs_cannot_be_tried_out() {
             // A second of them.
             p.now += SECOND / (1 << 19);
         }
+
         while p.pass() {
             p.deliver();
         }
@@ -315,6 +334,7 @@ fn numbers_of_queue_pairs_cannot_be_tried_out() {
             assert_eq!(p.cm[side].state(id), Some(State::Established));
             assert!(p.out[side].events.is_empty(), "{:?}", p.out[side].events);
         }
+
         // It was asked, once only and until it could have answered, if the number was among those
         // that are looked at.
         let dreq = usize::from(attribute::DREQ - attribute::REQ);

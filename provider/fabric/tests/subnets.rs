@@ -27,6 +27,7 @@ fn check(fabric: &mut Fabric) {
     assert_eq!(found.keys().copied().collect::<BTreeSet<_>>(), guids);
     let cables: usize = found.values().map(|node| node.links.len()).sum();
     assert_eq!(cables, fabric.cables.len());
+
     for node in found.values() {
         let (status, data) = fabric
             .ask_lid(node.lid, method::GET, attribute::NODE_INFO, 0, &[0; 64])
@@ -36,6 +37,7 @@ fn check(fabric: &mut Fabric) {
             (0, node.info.node_guid)
         );
     }
+
     for from in adapters(fabric) {
         for (to, node) in fabric.nodes.iter().enumerate() {
             let lid = found[&node.config().node_guid].lid;
@@ -44,6 +46,7 @@ fn check(fabric: &mut Fabric) {
             }
         }
     }
+
     // All ports with a cable are active, and say so.
     for (node, port) in fabric.cables.keys() {
         assert!(fabric.nodes[*node].port(*port).unwrap().is_active());
@@ -118,6 +121,7 @@ fn routes_have_63_hops_and_not_one_more() {
         vec![adapter(0), switch(1, 3), switch(2, 3)],
         &[((0, 1), (1, 1)), ((1, 2), (2, 2))],
     );
+
     let mut path = vec![1];
     path.extend([2; 62]);
     let (status, data) = fabric
@@ -127,6 +131,7 @@ fn routes_have_63_hops_and_not_one_more() {
         (status, NodeInfo::parse(&data).node_guid),
         (0, fabric.nodes[1].config().node_guid)
     );
+
     path.push(2);
     assert!(
         fabric
@@ -170,6 +175,7 @@ fn a_route_begins_or_ends_by_lid() {
         assert_eq!(Directed::parse(&answer).hop_pointer, 0);
         Some(NodeInfo::parse(smp::data(&answer)).node_guid)
     };
+
     // By LID to the second switch, then two hops by directed route: to the fourth switch.
     let smp = fabric.directed(
         &[3, 3],
@@ -179,12 +185,14 @@ fn a_route_begins_or_ends_by_lid() {
         &[0; 64],
         [own, PERMISSIVE_LID],
     );
+
     let to = Envelope {
         slid: own,
         dlid: lid(&fabric, 5),
         sl: 0,
     };
     assert_eq!(answered(&mut fabric, to, smp), Some(guid(&fabric, 7)));
+
     // Two hops by directed route to the second switch, then by LID to the adapter at the fourth.
     let last = lid(&fabric, 3);
     let smp = fabric.directed(
@@ -195,7 +203,9 @@ fn a_route_begins_or_ends_by_lid() {
         &[0; 64],
         [PERMISSIVE_LID, last],
     );
+
     assert_eq!(answered(&mut fabric, DIRECTED, smp), Some(guid(&fabric, 3)));
+
     // Both: by LID to the second switch, a hop to the third, by LID to the fourth.
     let smp = fabric.directed(
         &[3],
@@ -205,6 +215,7 @@ fn a_route_begins_or_ends_by_lid() {
         &[0; 64],
         [own, last],
     );
+
     assert_eq!(answered(&mut fabric, to, smp), Some(guid(&fabric, 3)));
 }
 
@@ -213,6 +224,7 @@ fn groups_get_one_copy_each() {
     let mut fabric = tree(3, 1, 3);
     let found = fabric.configure();
     let group = smp::MULTICAST_LID + 37;
+
     // All adapters but the second of each leaf; the spine connects the leaves.
     for node in found
         .values()
@@ -223,6 +235,7 @@ fn groups_get_one_copy_each() {
         } else {
             0b1110
         };
+
         let mut block = [0; 32];
         block[5] = mask;
         let mut data = [0; 64];
@@ -236,8 +249,10 @@ fn groups_get_one_copy_each() {
                 &data,
             )
             .unwrap();
+
         assert_eq!((status, back), (0, data));
     }
+
     let members = [0, 2, 3, 5, 6, 8];
     for from in members {
         let others: BTreeSet<usize> = members
@@ -246,6 +261,7 @@ fn groups_get_one_copy_each() {
             .collect();
         assert_eq!(fabric.follow(from, group), others);
     }
+
     assert_eq!(fabric.follow(0, group + 1), BTreeSet::new());
     assert_eq!(
         fabric.follow(1, group),
@@ -260,6 +276,7 @@ fn a_pulled_cable_is_told_and_a_repressed_trap_is_not_repeated() {
     let found = fabric.configure();
     fabric.nodes[0].set_is_sm(fabric.now, 1, true, &mut Nowhere);
     fabric.wait(Duration::from_secs(10));
+
     for node in found
         .values()
         .filter(|node| node.info.node_type == smp::node_type::SWITCH)
@@ -273,6 +290,7 @@ fn a_pulled_cable_is_told_and_a_repressed_trap_is_not_repeated() {
             .ask(&node.path, method::SET, attribute::SWITCH_INFO, 0, &data)
             .unwrap();
     }
+
     // A switch sends no two traps within its SubnetTimeOut.
     fabric.wait(Duration::from_secs(2));
     fabric.delivered.clear();
@@ -283,6 +301,7 @@ fn a_pulled_cable_is_told_and_a_repressed_trap_is_not_repeated() {
         (traps[0].trap_number, traps[0].issuer_lid),
         (128, found[&fabric.nodes[5].config().node_guid].lid)
     );
+
     assert!(fabric.events.contains(&((2, 1), PortEvent::Error)));
     fabric.wait(Duration::from_secs(3));
     assert!(self::traps(&fabric).len() > 1, "until it is heard");
@@ -297,6 +316,7 @@ fn a_pulled_cable_is_told_and_a_repressed_trap_is_not_repeated() {
         .1;
     assert!(SwitchInfo::parse(&data).port_state_change);
     assert_eq!(fabric.discover().len(), 5);
+
     // It comes back, keeps its LID, and is configured again.
     fabric.plug((2, 1), (5, 1));
     check(&mut fabric);
@@ -306,6 +326,7 @@ fn a_pulled_cable_is_told_and_a_repressed_trap_is_not_repeated() {
 fn a_port_that_is_reset_by_its_neighbour_trains_again() {
     let mut fabric = line(2);
     let found = fabric.configure();
+
     // The first switch takes the port towards the second down and up, as ibportstate reset does.
     let path = found[&fabric.nodes[2].config().node_guid].path.clone();
     for physical in [3, 2] {
@@ -325,9 +346,11 @@ fn a_port_that_is_reset_by_its_neighbour_trains_again() {
                 .0,
             0
         );
+
         let reached = fabric.discover().len();
         assert_eq!(reached, if physical == 3 { 2 } else { 4 });
     }
+
     check(&mut fabric);
 }
 
@@ -349,6 +372,7 @@ fn repress_all(fabric: &mut Fabric) {
         .filter(|(_, _, smp)| smp[3] == method::TRAP)
         .cloned()
         .collect();
+
     for (_, from, mut smp) in got {
         smp[3] = method::TRAP_REPRESS;
         fabric.exchange(

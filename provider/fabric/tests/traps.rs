@@ -61,6 +61,7 @@ fn bad_keys_are_counted_and_told() {
         qp2: 0x22,
         ..Violation::default()
     };
+
     agent
         .node
         .p_key_violation(Time::ZERO, 1, 1, violation, &mut agent.out);
@@ -77,10 +78,12 @@ fn bad_keys_are_counted_and_told() {
         ),
         (1, 1, 0)
     );
+
     assert_eq!(numbers(&agent)[0], trap::BAD_P_KEY);
     agent.now = Time::from_nanos(2 * INTERVAL);
     agent.node.handle_timeout(agent.now, &mut agent.out);
     assert!(numbers(&agent).contains(&trap::BAD_Q_KEY));
+
     for _ in 0..0x1_0000u32 {
         agent
             .node
@@ -89,16 +92,19 @@ fn bad_keys_are_counted_and_told() {
             .node
             .q_key_violation(agent.now, 1, 1, violation, &mut agent.out);
     }
+
     let info = *agent.node.port(1).unwrap().info();
     assert_eq!(
         (info.p_key_violations, info.q_key_violations),
         (0xffff, 0xffff)
     );
+
     agent
         .change(1, |info| {
             (info.p_key_violations, info.q_key_violations) = (0, 1)
         })
         .unwrap();
+
     let info = *agent.node.port(1).unwrap().info();
     assert_eq!((info.p_key_violations, info.q_key_violations), (0, 0xffff));
 }
@@ -122,6 +128,7 @@ fn a_trap_is_repeated_until_it_is_heard() {
             }
         )
     );
+
     assert_eq!(agent.node.next_timeout(), Some(Time::from_nanos(INTERVAL)));
     agent
         .node
@@ -136,6 +143,7 @@ fn a_trap_is_repeated_until_it_is_heard() {
         first,
         "the same, with the same number"
     );
+
     repress(&mut agent, &first);
     assert_eq!(agent.node.next_timeout(), None);
     agent
@@ -156,6 +164,7 @@ fn not_for_ever_and_not_without_bound() {
             .node
             .p_key_violation(Time::ZERO, 1, 1, violation, &mut agent.out);
     }
+
     let mut now = 0;
     while let Some(due) = agent.node.next_timeout() {
         assert!(due > Time::from_nanos(now));
@@ -164,6 +173,7 @@ fn not_for_ever_and_not_without_bound() {
             .node
             .handle_timeout(Time::from_nanos(now), &mut agent.out);
     }
+
     let sent = agent.out.traps().len();
     assert_eq!(sent, 8 * 10, "eight traps, ten times each");
     assert_eq!(now, (sent as u64 - 1) * INTERVAL);
@@ -180,6 +190,7 @@ fn nobody_is_told_before_there_is_a_subnet_manager() {
         (agent.out.traps().len(), agent.node.next_timeout()),
         (0, None)
     );
+
     // Nor when the link has gone meanwhile.
     let mut agent = configured();
     agent
@@ -212,6 +223,7 @@ fn changes_of_capabilities_are_told_by_trap_144() {
         (1, vec![0, 1]),
         "the description too"
     );
+
     agent
         .node
         .set_system_image_guid(Time::from_nanos(INTERVAL), 77, &mut agent.out);
@@ -222,6 +234,7 @@ fn changes_of_capabilities_are_told_by_trap_144() {
             .node
             .handle_timeout(Time::from_nanos(now), &mut agent.out);
     }
+
     assert!(numbers(&agent).contains(&145));
 }
 
@@ -252,6 +265,7 @@ fn traps_to_a_subnet_manager_behind_the_same_port_stay_here() {
             )
         })
         .collect();
+
     assert_eq!((delivered.len(), agent.out.traps().len()), (1, 0));
 }
 
@@ -261,6 +275,7 @@ fn a_switch_tells_when_a_port_changes() {
     agent
         .change(0, |info| (info.lid, info.master_sm_lid) = (5, 9))
         .unwrap();
+
     // The subnet manager is behind port 2.
     let mut block = [0xff; 64];
     (block[5], block[9]) = (0, 2);
@@ -278,6 +293,7 @@ fn a_switch_tells_when_a_port_changes() {
         (0, false),
         "writing one clears it"
     );
+
     // What the subnet manager does itself is no news to it.
     for command in [state::ARMED, state::ACTIVE, state::DOWN] {
         agent.change(3, |info| info.port_state = command).unwrap();
@@ -287,11 +303,13 @@ fn a_switch_tells_when_a_port_changes() {
         (switch.port_state_change, agent.out.traps().len()),
         (false, 0)
     );
+
     assert!(
         agent
             .node
             .link_up(Time::ZERO, 3, agent::OFFER, &mut agent.out)
     );
+
     let (_, _, up) = agent.out.traps()[0];
     assert_eq!(number_of(&up), 128, "but that the link came back");
     let mut heard = up;
@@ -305,6 +323,7 @@ fn a_switch_tells_when_a_port_changes() {
         },
         &heard,
     );
+
     agent.now = Time::from_nanos(INTERVAL);
     agent.out.0.clear();
 
@@ -321,14 +340,17 @@ fn a_switch_tells_when_a_port_changes() {
             }
         )
     );
+
     let notice = NoticeHeader::parse(smp::data(&smp));
     assert_eq!(
         (notice.trap_number, notice.producer_type, notice.issuer_lid),
         (128, 2, 5)
     );
+
     assert_eq!(smp::data(&smp)[10..12], [0, 5]);
     let (_, data) = agent.get(1, attribute::SWITCH_INFO, 0).unwrap();
     assert!(SwitchInfo::parse(&data).port_state_change);
+
     // Writing zero leaves it.
     let mut zero = SwitchInfo::parse(&data);
     zero.port_state_change = false;
@@ -336,6 +358,7 @@ fn a_switch_tells_when_a_port_changes() {
     zero.emit(&mut data);
     let (_, data) = agent.set(1, attribute::SWITCH_INFO, 0, &data).unwrap();
     assert!(SwitchInfo::parse(&data).port_state_change);
+
     // Errors of links are told with the port's number.
     agent.node.link_errors(
         Time::from_nanos(2 * INTERVAL),
@@ -343,6 +366,7 @@ fn a_switch_tells_when_a_port_changes() {
         trap::LOCAL_LINK_INTEGRITY,
         &mut agent.out,
     );
+
     agent
         .node
         .handle_timeout(Time::from_nanos(3 * INTERVAL), &mut agent.out);
@@ -369,6 +393,7 @@ fn qp1_takes_what_has_its_keys() {
     block[..4].copy_from_slice(&[0x7f, 0xff, 0x80, 1]);
     agent.set(1, attribute::P_KEY_TABLE, 0, &block).unwrap();
     assert_eq!(gate(&mut agent, 5, 1, QP1_QKEY), Gate::Open(1));
+
     // Limited members do not talk to each other.
     assert_eq!(gate(&mut agent, 5, 0x7fff, QP1_QKEY), Gate::WrongPKey);
     assert_eq!(gate(&mut agent, 5, 0xffff, QP1_QKEY), Gate::Open(0));

@@ -89,6 +89,7 @@ impl Qp {
         while req.awaited.front().is_some_and(|a| a.end <= to) {
             req.awaited.pop_front();
         }
+
         // C9-60: a request completes when all of its packets are acknowledged, in order.
         let mut cost = None;
         while self.sq.base() < self.req.started {
@@ -106,6 +107,7 @@ impl Qp {
                 self.complete_send(&wqe, WcStatus::Success, host);
             }
         }
+
         let req = &mut self.req;
         let cost = cost.unwrap_or(req.una_cost).max(req.una_cost);
         let bytes = cost - req.una_cost;
@@ -116,6 +118,7 @@ impl Qp {
             req.next_cost = cost;
             req.cursor = self.sq.base();
         }
+
         debug_assert!(req.cursor >= self.sq.base());
         let rtt = match req.timed {
             Some((psn, sent)) if psn < to => {
@@ -130,17 +133,20 @@ impl Qp {
             }
             _ => None,
         };
+
         req.timers.ack = if req.una < req.max && req.next > req.una {
             req.timers.ack_deadline(now, self.attr.timeout)
         } else {
             None
         };
+
         if bytes > 0 || rtt.is_some() {
             host.path_signal(PathSignal::Acked {
                 bytes: bytes.min(u64::from(u32::MAX)) as u32,
                 rtt,
             });
         }
+
         self.check_fault(host);
         self.check_drained(host);
     }

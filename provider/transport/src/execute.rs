@@ -49,9 +49,11 @@ impl Qp {
                 Err(NotReady)
             };
         }
+
         if self.resp.srq_wqe.is_none() {
             self.resp.srq_wqe = take(host);
         }
+
         if self.resp.srq_wqe.is_some() {
             Ok(())
         } else {
@@ -84,11 +86,13 @@ impl Qp {
             Some(wqe) => Some(wqe.wr_id),
             None => self.rq.pop(),
         };
+
         let data = match (packet.ext.imm, packet.ext.ieth) {
             (Some(imm), _) => WcData::Imm(imm),
             (None, Some(key)) => WcData::Invalidated(key),
             (None, None) => WcData::None,
         };
+
         if let Some(wr_id) = wr_id {
             host.complete_recv(Completion {
                 wr_id,
@@ -118,6 +122,7 @@ impl Qp {
             (false, Incoming::Send { received, capacity }) => (received, capacity),
             _ => return Err(INVALID),
         };
+
         self.check_length(packet)?;
         if packet.info.begins() {
             let only = packet.info.ends();
@@ -125,10 +130,12 @@ impl Qp {
             capacity = recv_queue::capacity(self.receive_sges()) + u64::from(self.skipped());
             self.resp.incoming = Incoming::Send { received, capacity };
         }
+
         let len = packet.payload.len() as u64;
         if received + len > capacity || received + len > u64::from(MAX_MESSAGE) {
             return Err(TOO_LONG);
         }
+
         // What is placed of this packet, and where, if the host has taken out what the message
         // begins with.
         let hidden = u64::from(self.skipped()).saturating_sub(received).min(len);
@@ -138,15 +145,18 @@ impl Qp {
             host.scatter_received(self.receive_sges(), offset as u32, placed)
                 .map_err(|_| LOCAL_PROTECTION)?;
         }
+
         received += len;
         if !packet.info.ends() {
             self.resp.incoming = Incoming::Send { received, capacity };
             self.accept(1, packet, false);
             return Ok(());
         }
+
         if let Some(key) = packet.ext.ieth {
             host.invalidate_remote(key).map_err(|_| ACCESS)?;
         }
+
         self.resp.incoming = Incoming::None;
         self.accept(1, packet, true);
         let placed = received.saturating_sub(u64::from(self.skipped()));
@@ -174,16 +184,19 @@ impl Qp {
             ) => (va, rkey, len, received),
             _ => return Err(INVALID),
         };
+
         self.check_length(packet)?;
         let fits = if packet.info.ends() {
             n == len - received
         } else {
             n < len - received
         };
+
         // The greatest length: C9-94.
         if !fits || len > MAX_MESSAGE {
             return Err(INVALID);
         }
+
         if packet.info.begins() {
             if !self.may(Access::REMOTE_WRITE) {
                 return Err(INVALID);
@@ -195,6 +208,7 @@ impl Qp {
                     .map_err(|_| ACCESS)?;
             }
         }
+
         // Without immediate data a WRITE takes no receive request (C10-87).
         if packet.info.has_imm() {
             self.take_receive(host)?;
@@ -202,6 +216,7 @@ impl Qp {
         if n > 0 {
             host.write_remote(rkey, va.wrapping_add(u64::from(received)), packet.payload)?;
         }
+
         if !packet.info.ends() {
             self.resp.incoming = Incoming::Write {
                 va,
@@ -212,11 +227,13 @@ impl Qp {
             self.accept(1, packet, false);
             return Ok(());
         }
+
         self.resp.incoming = Incoming::None;
         self.accept(1, packet, true);
         if packet.info.has_imm() {
             self.finish_receive(WcOpcode::RecvRdmaWithImm, len, packet, host);
         }
+
         Ok(())
     }
 
@@ -237,6 +254,7 @@ impl Qp {
         let Some(reth) = packet.ext.reth else {
             return Err(INVALID);
         };
+
         // C9-94
         if reth.len > MAX_MESSAGE {
             return Err(INVALID);
@@ -244,12 +262,15 @@ impl Qp {
         if !self.may(Access::REMOTE_READ) {
             return Err(INVALID);
         }
+
         self.reserve_resource()?;
+
         // C9-88: a READ of no bytes is answered whatever its R_Key.
         if reth.len > 0 {
             host.check_remote(reth.rkey, reth.va, u64::from(reth.len), Access::REMOTE_READ)
                 .map_err(|_| ACCESS)?;
         }
+
         let count = requester::packets(reth.len, self.attr.path_mtu);
         let answer = Answer::Read {
             va: reth.va,
@@ -269,6 +290,7 @@ impl Qp {
         let Some(eth) = packet.ext.atomic else {
             return Err(INVALID);
         };
+
         // Section 9.4.5: a word where words are.
         if eth.va % 8 != 0 {
             return Err(INVALID);
@@ -276,6 +298,7 @@ impl Qp {
         if !self.may(Access::REMOTE_ATOMIC) {
             return Err(INVALID);
         }
+
         self.reserve_resource()?;
         host.check_remote(eth.rkey, eth.va, 8, Access::REMOTE_ATOMIC)
             .map_err(|_| ACCESS)?;

@@ -14,12 +14,15 @@ impl Qp {
         let Some(wqe) = self.sq.wqe(seq) else {
             return false;
         };
+
         if let SendOp::LocalInv(_) = wqe.op
             && seq != self.sq.base()
         {
             return false;
         }
+
         let outcome = carry_out(&wqe.op, host);
+
         // It takes no PSN and nothing of the window; one that failed is never reached by an
         // acknowledgement.
         let (at, cost) = (self.req.max, self.req.next_cost);
@@ -27,17 +30,20 @@ impl Qp {
             (wqe.first, wqe.cost) = (at, cost);
             wqe.end = at + u64::from(outcome.is_err());
         }
+
         self.req.started += 1;
         if let Err(status) = outcome {
             self.set_fault(seq, status, host);
             return false;
         }
+
         self.req.cursor += 1;
         if seq == self.sq.base()
             && let Some(wqe) = self.sq.pop()
         {
             self.complete_send(&wqe, WcStatus::Success, host);
         }
+
         true
     }
 }

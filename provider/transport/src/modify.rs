@@ -32,6 +32,7 @@ impl Qp {
         if mask.contains(QpAttrMask::CUR_STATE) && attr.cur_qp_state != from {
             return Err(ModifyError::CurrentState(from));
         }
+
         let to = if mask.contains(QpAttrMask::STATE) {
             attr.qp_state
         } else {
@@ -43,6 +44,7 @@ impl Qp {
             self.reset();
             return Ok(());
         }
+
         self.store(attr, mask);
         self.enter(to);
         match (from, to) {
@@ -66,6 +68,7 @@ impl Qp {
             }
             _ => {}
         }
+
         Ok(())
     }
 
@@ -104,14 +107,17 @@ impl Qp {
         if has(QpAttrMask::TIMEOUT) {
             to.timeout = attr.timeout;
         }
+
         if has(QpAttrMask::RETRY_CNT) {
             to.retry_cnt = attr.retry_cnt;
             self.req.timers.retries = attr.retry_cnt;
         }
+
         if has(QpAttrMask::RNR_RETRY) {
             to.rnr_retry = attr.rnr_retry;
             self.req.timers.rnr_retries = attr.rnr_retry;
         }
+
         if has(QpAttrMask::RQ_PSN) {
             to.rq_psn = attr.rq_psn & 0xff_ffff;
         }
@@ -130,12 +136,14 @@ impl Qp {
         if has(QpAttrMask::DEST_QPN) {
             to.dest_qp_num = attr.dest_qp_num;
         }
+
         if has(QpAttrMask::ALT_PATH) {
             to.alt_av = attr.alt_av;
             to.alt_pkey_index = attr.alt_pkey_index;
             to.alt_port_num = attr.alt_port_num;
             to.alt_timeout = attr.alt_timeout;
         }
+
         if has(QpAttrMask::PATH_MIG_STATE) {
             to.path_mig_state = attr.path_mig_state;
         }
@@ -167,6 +175,7 @@ fn check_values(attr: &QpAttr, mask: QpAttrMask) -> Result<(), ModifyError> {
         // There is no automatic path migration: the path stays migrated.
         (QpAttrMask::PATH_MIG_STATE, attr.path_mig_state == 0),
     ];
+
     match rules
         .iter()
         .find(|(bit, good)| mask.contains(*bit) && !good)

@@ -26,6 +26,7 @@ impl Qp {
         let Some(wqe) = sq.wqe(req.cursor) else {
             return Ok(Flow::Blocked);
         };
+
         let mtu = attr.path_mtu;
         let window = u64::from(window);
         let spacing = ACK_REQUEST_SPACING.min(window / 4);
@@ -33,6 +34,7 @@ impl Qp {
             if budget.is_spent() {
                 return Ok(Flow::Spent);
             }
+
             let k = req.next - wqe.first;
             let (first, last) = (k == 0, req.next + 1 == wqe.end);
             let after = wqe.cost_at(k + 1, mtu);
@@ -40,6 +42,7 @@ impl Qp {
             if !req.fits(in_flight, window) {
                 return Ok(Flow::Blocked);
             }
+
             let offset = (k * u64::from(mtu)) as u32;
             let len = mtu.min(wqe.len - offset);
             let ack_req = last
@@ -60,11 +63,13 @@ impl Qp {
                 ah: None,
                 srq: 0,
             };
+
             sink.packet(&packet)?;
             budget.spend(len);
             req.unasked += u64::from(len);
             req.sent(now, after, req.next + 1, ack_req, attr.timeout);
         }
+
         Ok(Flow::Done)
     }
 
@@ -87,11 +92,13 @@ impl Qp {
         let SendOp::Read { va, rkey } = wqe.op else {
             return Ok(Flow::Blocked);
         };
+
         let mtu = attr.path_mtu;
         while req.next < wqe.end {
             if budget.is_spent() {
                 return Ok(Flow::Spent);
             }
+
             let again = req.next < req.max;
             let end = if again {
                 let i = req.awaited.partition_point(|a| a.end <= req.next);
@@ -106,6 +113,7 @@ impl Qp {
             {
                 return Ok(Flow::Blocked);
             }
+
             let offset = ((req.next - wqe.first) * u64::from(mtu)) as u32;
             let until = ((end - wqe.first) * u64::from(mtu)).min(u64::from(wqe.len)) as u32;
             let packet = TxPacket {
@@ -128,6 +136,7 @@ impl Qp {
                 ah: None,
                 srq: 0,
             };
+
             sink.packet(&packet)?;
             budget.spend(0);
             if !again {
@@ -137,8 +146,10 @@ impl Qp {
                 });
                 req.ssn = (req.ssn + 1) & 0xff_ffff;
             }
+
             req.sent(now, after, end, true, attr.timeout);
         }
+
         Ok(Flow::Done)
     }
 
@@ -154,10 +165,12 @@ impl Qp {
         let Some(wqe) = sq.wqe(req.cursor) else {
             return Ok(Flow::Blocked);
         };
+
         let mut ext = Ext {
             xrceth: srq(wqe),
             ..Ext::default()
         };
+
         let mut payload = Gather::None;
         let opcode = match wqe.op {
             SendOp::CompareSwap {
@@ -196,9 +209,11 @@ impl Qp {
             }
             _ => return Ok(Flow::Blocked),
         };
+
         if budget.is_spent() {
             return Ok(Flow::Spent);
         }
+
         let again = req.next < req.max;
         let packet = TxPacket {
             bth: Bth {
@@ -212,6 +227,7 @@ impl Qp {
             ah: None,
             srq: 0,
         };
+
         sink.packet(&packet)?;
         budget.spend(0);
         if !again {
@@ -220,6 +236,7 @@ impl Qp {
                 end: wqe.end,
             });
         }
+
         req.sent(
             now,
             wqe.cost_at(1, attr.path_mtu),
@@ -227,6 +244,7 @@ impl Qp {
             true,
             attr.timeout,
         );
+
         Ok(Flow::Done)
     }
 }
@@ -256,12 +274,14 @@ pub(crate) fn request_bth(attr: &QpAttr, psn: u64) -> Bth {
 #[inline]
 pub(crate) fn message_headers(wqe: &SendWqe, first: bool, last: bool, base: u8) -> (u8, Ext) {
     use opcode::*;
+
     let pick = |only, begin, middle, end| match (first, last) {
         (true, true) => only,
         (true, false) => begin,
         (false, false) => middle,
         (false, true) => end,
     };
+
     let mut ext = Ext::default();
     let opcode = match wqe.op {
         SendOp::SendWithImm(imm) => {
@@ -311,6 +331,7 @@ pub(crate) fn message_headers(wqe: &SendWqe, first: bool, last: bool, base: u8) 
         }
         _ => pick(RC_SEND_ONLY, RC_SEND_FIRST, RC_SEND_MIDDLE, RC_SEND_LAST),
     };
+
     ext.xrceth = srq(wqe);
     (opcode | base, ext)
 }

@@ -55,6 +55,7 @@ impl Qp {
         if config.qp_type == QpType::Ud && config.mtu > 0 {
             attr.path_mtu = config.mtu;
         }
+
         let mut qp = Qp {
             config: QpConfig {
                 srq: config.srq || config.qp_type == QpType::XrcRecv,
@@ -68,6 +69,7 @@ impl Qp {
             resp: Responder::default(),
             ping_pong: PingPong::default(),
         };
+
         qp.req.timers.seed = config.seed | 1;
         qp.req.timers.stretch = config.stretch;
         qp
@@ -146,6 +148,7 @@ impl Qp {
         if !self.receiving() {
             return;
         }
+
         received(self.config.qpn, packet);
         let response = packet.info.is_response();
         match (self.config.qp_type, packet.info.service) {
@@ -159,6 +162,7 @@ impl Qp {
             }
             _ => return,
         }
+
         if !response {
             self.on_request(now, packet, host);
         } else if self.attr.qp_state != QpState::Rtr {
@@ -204,17 +208,20 @@ impl Qp {
         if self.is_unreliable() {
             return self.send_unreliable(&mut budget, host, sink);
         }
+
         let hold = !opts.flush_acks && self.ack_deferrable();
         let owing = self.send_responses(&mut budget, hold, host, sink);
         if owing {
             // A peer that keeps reading must not keep our own requests from going out.
             budget = Budget::of(opts.budget / 4);
         }
+
         let sent = self.req.packets;
         let more = self.send_requests(now, opts.window, &mut budget, host, sink);
         if hold && self.req.packets != sent {
             self.send_ack(sink);
         }
+
         owing || more
     }
 
@@ -322,6 +329,7 @@ impl Qp {
         if status == WcStatus::Success && !signaled {
             return;
         }
+
         failed(self.config.qpn, "send", wqe.wr_id, status);
         host.complete_send(Completion {
             wr_id: wqe.wr_id,

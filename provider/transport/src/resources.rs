@@ -81,6 +81,7 @@ impl Resources {
         if limit == 0 {
             return Err(TooMany);
         }
+
         while self.ring.len() >= limit {
             let Some(oldest) = self.ring.front() else {
                 break;
@@ -93,6 +94,7 @@ impl Resources {
             }
             self.ring.pop_front();
         }
+
         Ok(())
     }
 
@@ -135,6 +137,7 @@ impl Resources {
         let Some((r, index)) = self.find(psn) else {
             return false;
         };
+
         let Answer::Read {
             rkey: old_rkey,
             start,
@@ -144,7 +147,9 @@ impl Resources {
         else {
             return false;
         };
+
         let packets = requester::packets(len, mtu);
+
         // The same bytes under the same PSNs, or it is no duplicate.
         let base = old_va.wrapping_sub(u64::from(start) * u64::from(mtu));
         if va != base.wrapping_add(u64::from(index) * u64::from(mtu))
@@ -153,21 +158,25 @@ impl Resources {
         {
             return false;
         }
+
         let was_owed = r.is_owed();
         if was_owed && index > r.next {
             return true; // still to be sent anyhow; to skip what comes before it would make a gap
         }
+
         r.answer = Answer::Read {
             va,
             rkey,
             len,
             start: index,
         };
+
         r.next = index;
         r.end = index + packets;
         if !was_owed {
             self.owed += 1;
         }
+
         true
     }
 

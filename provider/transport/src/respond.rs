@@ -88,6 +88,7 @@ impl Qp {
         let Some(r) = self.resp.resources.first_owed() else {
             return;
         };
+
         let aeth = Some(Aeth::new(Syndrome::Ack(credits), r.msn));
         while r.is_owed() && !budget.is_spent() {
             let psn = r.first.add(r.next);
@@ -119,6 +120,7 @@ impl Qp {
                         (false, true) => (opcode::RC_READ_RESPONSE_LAST, aeth),
                         (false, false) => (opcode::RC_READ_RESPONSE_MIDDLE, None),
                     };
+
                     let payload = match n {
                         0 => Gather::None,
                         len => Gather::Remote {
@@ -127,6 +129,7 @@ impl Qp {
                             len,
                         },
                     };
+
                     (
                         opcode,
                         Ext {
@@ -138,12 +141,14 @@ impl Qp {
                     )
                 }
             };
+
             let bth = Bth {
                 opcode: opcode | base.opcode,
                 psn: psn.value(),
                 pad: Bth::pad_for(len as usize),
                 ..base
             };
+
             if let Err(error) = sink.packet(&TxPacket {
                 bth,
                 ext,
@@ -158,6 +163,7 @@ impl Qp {
                 if again || self.attr.qp_state == QpState::Err {
                     return; // nobody may be waiting for a replay; a peer that is will find out by its timer
                 }
+
                 self.resp.resources.clear();
                 self.refuse(Syndrome::Nak(NakCode::RemoteAccessError), psn);
                 let event = if error == MemoryError::Fault {
@@ -169,10 +175,12 @@ impl Qp {
                 self.enter_error(host);
                 return;
             }
+
             budget.spend(len);
             r.next += 1;
             r.sent = r.sent.max(r.next);
         }
+
         if !r.is_owed() {
             self.resp.resources.settled();
         }

@@ -142,6 +142,7 @@ impl Qp {
             host.note(Note::Duplicate);
             return self.on_duplicate(psn, packet, host);
         }
+
         if distance > 0 {
             host.note(Note::OutOfSequence);
             // One NAK a gap.
@@ -150,11 +151,13 @@ impl Qp {
             }
             return;
         }
+
         self.resp.heard = true;
         let selected = match packet.ext.xrceth {
             Some(srq) => self.select_srq(srq, host),
             None => Ok(()),
         };
+
         let outcome = match packet.info.operation {
             _ if selected.is_err() => selected,
             Operation::Send => self.on_send(packet, host),
@@ -165,6 +168,7 @@ impl Qp {
             Operation::Flush => self.on_flush(packet, host),
             _ => return,
         };
+
         match outcome {
             Ok(()) => {
                 if packet.info.ends() {
@@ -240,6 +244,7 @@ impl Qp {
                 {
                     return;
                 }
+
                 // The key is checked again, for the region may be gone. A ghost must not break the
                 // connection over it, so the request is dropped without a NAK.
                 let allowed = reth.len == 0
@@ -252,6 +257,7 @@ impl Qp {
                                 Access::REMOTE_READ,
                             )
                             .is_ok();
+
                 if allowed && reth.len <= MAX_MESSAGE {
                     let mtu = self.attr.path_mtu;
                     self.resp

@@ -29,6 +29,7 @@ impl<T: Copy + Default> RunRing<T> {
         if items.is_empty() {
             return Some(Run::default());
         }
+
         let len = items.len();
         let start = if self.tail >= self.head {
             if len <= self.buf.len() - self.tail {
@@ -43,6 +44,7 @@ impl<T: Copy + Default> RunRing<T> {
         } else {
             return None;
         };
+
         self.buf[start..start + len].copy_from_slice(items);
         self.tail = start + len;
         self.live += 1;
@@ -93,6 +95,7 @@ mod tests {
         let mut ring = RunRing::<u32>::default();
         let mut live: VecDeque<(Run, Vec<u32>)> = VecDeque::new();
         let mut x = 1u32;
+
         // Miri takes a thousand times as long.
         let steps = if cfg!(miri) { 500 } else { 20_000u32 };
         for step in 0..steps {
@@ -117,10 +120,12 @@ mod tests {
                 };
                 live.push_back((run, items));
             }
+
             for (run, want) in &live {
                 assert_eq!(ring.slice(*run), want);
             }
         }
+
         assert!(ring.buf.len() <= 1024, "{}", ring.buf.len());
     }
 }

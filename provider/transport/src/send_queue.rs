@@ -140,6 +140,7 @@ impl SendQueue {
             SendData::Sges(list) => Payload::Sges(self.hold_sges(list)),
             SendData::Inline(bytes) => Payload::Inline(self.hold_inline(bytes)),
         };
+
         self.wqes.push_back(SendWqe {
             wr_id: req.wr_id,
             op: req.op,
@@ -239,14 +240,17 @@ fn check_service(req: &SendRequest<'_>, service: QpType) -> Result<(), PostError
         QpType::Ud => matches!(req.op, SendOp::Send | SendOp::SendWithImm(_)),
         QpType::XrcRecv => return Err(PostError::NoSendQueue),
     };
+
     if !known {
         return Err(PostError::BadOpcode);
     }
+
     let fits = match req.dest {
         Dest::Connected => local || matches!(service, QpType::Rc | QpType::Uc),
         Dest::Datagram(_) => service == QpType::Ud,
         Dest::XrcSrq(_) => service == QpType::XrcSend,
     };
+
     if fits {
         Ok(())
     } else {
@@ -278,9 +282,11 @@ pub(crate) fn check(req: &SendRequest<'_>, config: &QpConfig) -> Result<u32, Pos
             bytes.len() as u64
         }
     };
+
     if len > u64::from(MAX_MESSAGE) {
         return Err(PostError::BadLength);
     }
+
     let inline = matches!(req.data, SendData::Inline(_));
     match req.op {
         // Their list says where the answer goes; there is no payload that could be inline.

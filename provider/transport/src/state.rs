@@ -172,6 +172,7 @@ pub fn check(service: QpType, from: QpState, to: QpState, mask: A) -> Result<(),
     if mask.contains(A::CUR_STATE) && !NAMEABLE.contains(&from) {
         return Err(ModifyError::NotAllowed(A::CUR_STATE));
     }
+
     let (required, optional) = match to {
         Reset | QpState::Err => (A::empty(), A::empty()),
         _ => {
@@ -183,9 +184,11 @@ pub fn check(service: QpType, from: QpState, to: QpState, mask: A) -> Result<(),
     if !missing.is_empty() {
         return Err(ModifyError::Missing(missing));
     }
+
     let extra = given.difference(required.union(optional));
     if !extra.is_empty() {
         return Err(ModifyError::NotAllowed(extra));
     }
+
     Ok(())
 }

@@ -74,6 +74,7 @@ mod tests {
                 seed: 0x1b7a,
                 ..Timers::default()
             };
+
             let (mut least, mut most) = (u64::MAX, 0);
             for _ in 0..2000 {
                 let waits = timers
@@ -82,15 +83,19 @@ mod tests {
                     .as_nanos();
                 (least, most) = (least.min(waits), most.max(waits));
             }
+
             assert!(least > t && most < 4 * t, "{exponent}: {least} to {most}");
+
             // Near the lower end, where a process has time enough to answer.
             assert_eq!(
                 most < t + t / 50,
                 exponent >= LONG_ACK_TIMEOUT,
                 "{exponent}: {most}"
             );
+
             assert!(most - least > t / 200, "{exponent}: {least} to {most}");
         }
+
         assert_eq!(Timers::default().ack_deadline(Time::ZERO, 0), None);
     }
 }

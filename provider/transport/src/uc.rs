@@ -21,12 +21,14 @@ impl Qp {
         if known && (-LATE_PSNS..0).contains(&distance) {
             return host.note(Note::Duplicate);
         }
+
         if distance != 0 {
             if known {
                 host.note(Note::OutOfSequence);
             }
             self.drop_message(host);
         }
+
         self.resp.epsn = psn;
         if packet.info.begins() {
             // The peer gave the last one up in the middle.
@@ -35,10 +37,12 @@ impl Qp {
             self.resp.epsn = psn.next();
             return; // the rest of a message that was dropped
         }
+
         let outcome = match packet.info.operation {
             Operation::Send => self.on_send(packet, host),
             _ => self.on_write(packet, host),
         };
+
         self.resp.epsn = psn.next();
         self.resp.ack_pending = false;
         if let Err(refusal) = outcome {

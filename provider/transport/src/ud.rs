@@ -30,6 +30,7 @@ impl Qp {
         {
             return;
         }
+
         received(self.config.qpn, packet);
         let Some(deth) = packet.ext.deth else { return };
         if deth.qkey != self.attr.qkey {
@@ -41,13 +42,16 @@ impl Qp {
         if self.take_receive(host).is_err() {
             return host.note(Note::NoReceive);
         }
+
         let len = GRH + packet.payload.len();
+
         // Adapters differ here: some complete the receive request with an error. A stranger should
         // not be able to use up receive requests, or end the queue pair, with datagrams that are
         // too long.
         if len as u64 > recv_queue::capacity(self.receive_sges()) {
             return host.note(Note::TooLong);
         }
+
         let sges = self.receive_sges();
         let placed = host
             .scatter_received(sges, 0, grh[..].into())
@@ -57,6 +61,7 @@ impl Qp {
                 }
                 host.scatter_received(sges, GRH as u32, packet.payload)
             });
+
         if placed.is_err() {
             let wr_id = match self.resp.srq_wqe.take() {
                 Some(wqe) => Some(wqe.wr_id),
@@ -68,6 +73,7 @@ impl Qp {
             }
             return self.enter_error(host);
         }
+
         self.finish_receive(WcOpcode::Recv, len as u32, packet, host);
     }
 }

@@ -30,6 +30,7 @@ impl Qp {
         if self.attr.qp_state == QpState::Sqe {
             self.flush_sends(host);
         }
+
         let mut more = false;
         while matches!(self.attr.qp_state, QpState::Rts | QpState::Sqd) {
             if self.req.cursor == self.req.started && !self.start_unreliable(host, sink) {
@@ -46,6 +47,7 @@ impl Qp {
                 Err(_) => self.fail_send(WcStatus::LocProtErr, host, sink),
             }
         }
+
         self.settle(host, sink);
         more
     }
@@ -86,6 +88,7 @@ impl Qp {
             let Some(wqe) = self.sq.wqe(self.req.started) else {
                 return false;
             };
+
             let (op, len) = (wqe.op, wqe.len);
             if wqe.is_local() {
                 self.settle(host, sink);
@@ -97,10 +100,12 @@ impl Qp {
                 self.req.cursor += 1;
                 continue;
             }
+
             let packets = match self.config.qp_type {
                 QpType::Ud => 1,
                 _ => requester::packets(len, self.attr.path_mtu),
             };
+
             let refused = if self.config.qp_type == QpType::Ud && len > self.config.mtu {
                 // By C10-93.1.1 it would vanish without an error. Adapters complete it with one,
                 // which tells the consumer what is wrong.
@@ -116,15 +121,18 @@ impl Qp {
             } else {
                 None
             };
+
             if let Some(status) = refused {
                 self.fail_send(status, host, sink);
                 return false;
             }
+
             let first = self.req.next;
             if let Some(wqe) = self.sq.wqe_mut(self.req.started) {
                 wqe.first = first;
                 wqe.end = first + u64::from(packets);
             }
+
             self.req.started += 1;
             return true;
         }
@@ -148,14 +156,17 @@ impl Qp {
         let Some(wqe) = sq.wqe(req.cursor) else {
             return Ok(Flow::Blocked);
         };
+
         let mtu = match config.qp_type {
             QpType::Ud => config.mtu,
             _ => attr.path_mtu,
         };
+
         while req.next < wqe.end {
             if budget.is_spent() {
                 return Ok(Flow::Spent);
             }
+
             let k = req.next - wqe.first;
             let (first, last) = (k == 0, req.next + 1 == wqe.end);
             let offset = (k * u64::from(mtu)) as u32;
@@ -167,6 +178,7 @@ impl Qp {
                 pad: Bth::pad_for(len as usize),
                 ..request_bth(attr, req.next)
             };
+
             let mut ah = None;
             if let Dest::Datagram(to) = wqe.dest {
                 bth.dest_qp = to.qpn & 0xff_ffff;
@@ -182,6 +194,7 @@ impl Qp {
                 });
                 ah = Some(to.ah);
             }
+
             sink.packet(&TxPacket {
                 bth,
                 ext,
@@ -190,12 +203,14 @@ impl Qp {
                 ah,
                 srq: 0,
             })?;
+
             budget.spend(len);
             req.next += 1;
             req.una = req.next;
             req.max = req.next;
             req.packets += 1;
         }
+
         Ok(Flow::Done)
     }
 }

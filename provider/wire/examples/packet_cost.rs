@@ -33,6 +33,7 @@ fn main() {
         50_000,
         ROCE_V2_PORT,
     );
+
     let header = Header {
         bth: Bth {
             opcode: opcode::RC_SEND_ONLY,
@@ -40,10 +41,12 @@ fn main() {
         },
         ext: Ext::default(),
     };
+
     println!(
         "{:>12} {:>8} {:>8} {:>14} {:>8} {:>10} {:>10}",
         "UDP payload", "parse", "+verify", "+verify, odd ID", "emit", "+ICRC", "bare CRC"
     );
+
     for size in [16, 64, 256, 1040, 4112] {
         let payload: Vec<u8> = (0..size - 16).map(|i| (i * 7) as u8).collect();
         let mut bytes = vec![0; size];
@@ -56,10 +59,12 @@ fn main() {
             let bytes = black_box(&bytes[..]);
             black_box(Packet::parse(bytes).is_ok() && flow.verify(bytes, 0) == Verdict::Exact);
         });
+
         let odd = nanos(|| {
             let bytes = black_box(&bytes[..]);
             black_box(Packet::parse(bytes).is_ok() && flow.verify(bytes, 77) == Verdict::WithId(0));
         });
+
         let mut out = vec![0; size];
         let emit = nanos(|| emit(&flow, 3, &header, black_box(&payload), black_box(&mut out)));
         let header_only = nanos(|| {

@@ -172,15 +172,18 @@ mod tests {
             Syndrome::from_byte(0x1f),
             Syndrome::Ack(CreditCode::UNLIMITED)
         );
+
         assert_eq!(Syndrome::from_byte(0x2c), Syndrome::RnrNak { timer: 12 });
         assert_eq!(
             Syndrome::from_byte(0x60),
             Syndrome::Nak(NakCode::PsnSequenceError)
         );
+
         assert_eq!(
             Syndrome::from_byte(0x63),
             Syndrome::Nak(NakCode::RemoteOperationalError)
         );
+
         assert_eq!(Syndrome::from_byte(0x65), Syndrome::Reserved(0x65));
         assert_eq!(Syndrome::from_byte(0x40), Syndrome::Reserved(0x40));
         assert_eq!(Syndrome::from_byte(0x9f), Syndrome::Reserved(0x9f));

@@ -85,6 +85,7 @@ impl Message {
         if header.method != mad::method::SEND {
             return Err(CmParseError::Method(header.method));
         }
+
         let modifier = header.modifier;
         let message = match header.attribute {
             attribute::REQ => Message::Req(Req::from_raw(body(mad)?, modifier)?),
@@ -100,6 +101,7 @@ impl Message {
             attribute::APR => Message::Apr(Apr::from_raw(body(mad)?)),
             other => return Err(CmParseError::Attribute(other)),
         };
+
         Ok((header, message))
     }
 
@@ -121,6 +123,7 @@ impl Message {
             Message::Lap(m) => rest.copy_from_slice(m.to_raw().as_bytes()),
             Message::Apr(m) => rest.copy_from_slice(m.to_raw().as_bytes()),
         }
+
         mad
     }
 

@@ -20,6 +20,7 @@ static SLICES: [[u32; 256]; 16] = {
         t[0][b] = r;
         b += 1;
     }
+
     let mut k = 1;
     while k < 16 {
         let mut b = 0;
@@ -30,6 +31,7 @@ static SLICES: [[u32; 256]; 16] = {
         }
         k += 1;
     }
+
     t
 };
 
@@ -96,9 +98,11 @@ const STEP: usize = 64;
 fn eliminate(register: u32, bytes: &[u8]) -> (u32, &[u8]) {
     let length = bytes.len().saturating_sub(8 * REACH) / STEP * STEP;
     let (head, rest) = bytes.split_at(length);
+
     // What comes in addition to the next words.
     let mut pending = [0u64; REACH];
     pending[0] = u64::from(register);
+
     for block in head.as_chunks::<STEP>().0 {
         for word in block.as_chunks::<8>().0 {
             let w = u64::from_le_bytes(*word) ^ pending[0];
@@ -111,9 +115,11 @@ fn eliminate(register: u32, bytes: &[u8]) -> (u32, &[u8]) {
             ];
         }
     }
+
     let Some((next, rest)) = rest.split_first_chunk::<{ 8 * REACH }>() else {
         return (register, bytes);
     };
+
     let mut last = *next;
     for (word, more) in last.as_chunks_mut::<8>().0.iter_mut().zip(pending) {
         *word = (u64::from_le_bytes(*word) ^ more).to_le_bytes();
@@ -187,6 +193,7 @@ const fn multiply_by(a: u32, b: u32, carry: &[u32; 16]) -> u32 {
             ^ (a3 & (i as u32 & 1).wrapping_neg());
         i += 1;
     }
+
     let mut product: u32 = 0;
     let mut nibble = 0;
     while nibble < 8 {
@@ -195,6 +202,7 @@ const fn multiply_by(a: u32, b: u32, carry: &[u32; 16]) -> u32 {
             ^ multiples[(b >> (4 * nibble) & 15) as usize];
         nibble += 1;
     }
+
     product
 }
 

@@ -100,10 +100,12 @@ impl Ext {
                 src_qp: raw.src_qp.number(),
             });
         }
+
         if set.contains(HeaderSet::XRCETH) {
             let raw: &RawXrcEth = take(bytes)?;
             ext.xrceth = Some(raw.srq.number());
         }
+
         if set.contains(HeaderSet::FETH) {
             let bits = take::<U32>(bytes)?.get() as u8;
             ext.feth = Some(Feth {
@@ -111,6 +113,7 @@ impl Ext {
                 selectivity: bits >> 4 & 0x3,
             });
         }
+
         if set.contains(HeaderSet::RETH) {
             let raw: &RawReth = take(bytes)?;
             ext.reth = Some(Reth {
@@ -119,6 +122,7 @@ impl Ext {
                 len: raw.len.get(),
             });
         }
+
         if set.contains(HeaderSet::ATOMIC) {
             let raw: &RawAtomicEth = take(bytes)?;
             ext.atomic = Some(AtomicEth {
@@ -128,6 +132,7 @@ impl Ext {
                 compare: raw.compare.get(),
             });
         }
+
         if set.contains(HeaderSet::AETH) {
             let raw: &RawAeth = take(bytes)?;
             ext.aeth = Some(Aeth {
@@ -135,6 +140,7 @@ impl Ext {
                 msn: raw.syndrome_msn.number(),
             });
         }
+
         if set.contains(HeaderSet::ATOMIC_ACK) {
             ext.atomic_ack = Some(take::<U64>(bytes)?.get());
         }
@@ -144,6 +150,7 @@ impl Ext {
         if set.contains(HeaderSet::IETH) {
             ext.ieth = Some(take::<U32>(bytes)?.get());
         }
+
         Some(ext)
     }
 
@@ -160,6 +167,7 @@ impl Ext {
                 },
             );
         }
+
         if set.contains(HeaderSet::XRCETH) {
             put(
                 out,
@@ -169,11 +177,13 @@ impl Ext {
                 },
             );
         }
+
         if set.contains(HeaderSet::FETH) {
             let h = self.feth.unwrap_or_default();
             let bits = (h.selectivity & 0x3) << 4 | h.placement & 0xf;
             put(out, at, &U32::new(bits.into()));
         }
+
         if set.contains(HeaderSet::RETH) {
             let h = self.reth.unwrap_or_default();
             put(
@@ -186,6 +196,7 @@ impl Ext {
                 },
             );
         }
+
         if set.contains(HeaderSet::ATOMIC) {
             let h = self.atomic.unwrap_or_default();
             let raw = RawAtomicEth {
@@ -196,6 +207,7 @@ impl Ext {
             };
             put(out, at, &raw);
         }
+
         if set.contains(HeaderSet::AETH) {
             let h = self.aeth.unwrap_or_default();
             put(
@@ -206,6 +218,7 @@ impl Ext {
                 },
             );
         }
+
         if set.contains(HeaderSet::ATOMIC_ACK) {
             put(out, at, &U64::new(self.atomic_ack.unwrap_or_default()));
         }

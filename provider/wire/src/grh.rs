@@ -64,11 +64,13 @@ impl IpHeader {
                 grh.emit(&mut out);
             }
         }
+
         out
     }
 
     fn ipv4(&self, source: Ipv4Addr, destination: Ipv4Addr, udp: u16) -> RawIpv4 {
         const DONT_FRAGMENT: u16 = 0x4000;
+
         let len = udp.saturating_add(size_of::<RawIpv4>() as u16);
         let mut raw = RawIpv4 {
             version_ihl: 0x45,
@@ -82,6 +84,7 @@ impl IpHeader {
             source: source.octets(),
             destination: destination.octets(),
         };
+
         raw.checksum = checksum(raw.as_bytes()).into();
         raw
     }
@@ -182,10 +185,12 @@ mod tests {
             id: 0x1c46,
             payload_len: 0x3c - 28,
         };
+
         let grh = header.grh();
         assert_eq!(grh[..20], [0; 20]);
         assert_eq!(grh[20..24], [0x45, 0, 0, 0x3c]);
         assert_eq!(grh[32..], [172, 16, 10, 99, 172, 16, 10, 12]);
+
         // With its checksum in place, a header sums up to all ones.
         assert_eq!(checksum(&grh[20..]), 0);
     }
@@ -201,6 +206,7 @@ mod tests {
             id: 0,
             payload_len: 100,
         };
+
         let bytes = header.grh();
         let (grh, rest) = Grh::parse(&bytes).unwrap();
         assert!(rest.is_empty());
@@ -208,10 +214,12 @@ mod tests {
             (grh.version, grh.next_header, grh.payload_len),
             (6, 17, 108)
         );
+
         assert_eq!(
             (grh.traffic_class, grh.flow_label, grh.hop_limit),
             (0x22, 0xabcde, 3)
         );
+
         assert_eq!(grh.sgid[15], 1);
     }
 }

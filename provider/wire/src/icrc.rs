@@ -110,12 +110,15 @@ impl Flow {
         let Some((covered, received)) = udp_payload.split_last_chunk::<ICRC_LEN>() else {
             return Verdict::Bad;
         };
+
         if covered.len() < crate::bth::LEN
             || udp_payload.len() > usize::from(u16::MAX) - UDP_LEN - IPV4_LEN
         {
             return Verdict::Bad;
         }
+
         let mut icrc = self.start(udp_payload.len(), ip_id_hint);
+
         // The variant byte is read as it is; the register is changed ahead of it so that it counts
         // as ones.
         icrc.0 ^= VARIANT[usize::from(!covered[VARIANT_BYTE])];
@@ -213,6 +216,7 @@ const fn byte_table(behind: i64) -> [u32; 256] {
         }
         bit <<= 1;
     }
+
     table
 }
 

@@ -53,6 +53,7 @@ impl Habit {
             (false, true) => near,
             (false, false) => true,
         };
+
         if !fits {
             self.odd += 1;
             if self.odd == CHANGED {
@@ -63,6 +64,7 @@ impl Habit {
             }
             return false;
         }
+
         self.last = id;
         self.odd = 0;
         let more = |streak: u8, goes_on| match goes_on {
@@ -153,6 +155,7 @@ mod tests {
                 .into_iter()
                 .map(move |n| (65_000 + round * 128 + n) as u16)
         });
+
         let counting = after(rounds);
         assert!(counting.counts());
         assert_eq!(taken(counting), usize::from(BEHIND + AHEAD));

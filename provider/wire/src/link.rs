@@ -43,6 +43,7 @@ impl<'a> LinkPacket<'a> {
         if lrh.version != 0 || usize::from(lrh.words) * 4 != whole.len() {
             return None;
         }
+
         let (grh, transport) = match lrh.next {
             NextHeader::Local => (None, rest),
             NextHeader::Global => {
@@ -54,9 +55,11 @@ impl<'a> LinkPacket<'a> {
             }
             NextHeader::Raw | NextHeader::Ipv6 => return None,
         };
+
         if (lrh.next == NextHeader::Global) != grh.is_some() {
             return None;
         }
+
         Some(LinkPacket {
             lrh,
             grh,
@@ -107,6 +110,7 @@ impl Head {
             ..self.lrh
         }
         .emit(out);
+
         if let Some(grh) = self.grh {
             Grh {
                 payload_len: transport as u16,
@@ -116,6 +120,7 @@ impl Head {
             }
             .emit(&mut out[lrh::LEN..]);
         }
+
         start(&out[..len])
     }
 }
@@ -176,6 +181,7 @@ mod tests {
                 ..Ext::default()
             },
         };
+
         let payload = [0x5a; 256];
         let transport = header.len() + payload.len() + ICRC_LEN;
         let mut out = vec![0; head.len() + transport];

@@ -58,6 +58,7 @@ impl Lrh {
             words: raw.length.get() & 0x7ff,
             slid: raw.slid.get(),
         };
+
         Some((lrh, bytes))
     }
 

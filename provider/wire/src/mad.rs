@@ -176,6 +176,7 @@ mod tests {
             attribute: 0x1011,
             modifier: 0x1415_1617,
         };
+
         let mut mad = [0xff; LEN];
         header.emit(&mut mad);
         let mut expected: Vec<u8> = vec![1, 7, 2, 3];

@@ -161,6 +161,7 @@ mod tests {
             assert_eq!(octets.to_vec(), own);
             assert!(octets == own[..] && octets != own[..99] && octets != [0; 100]);
         }
+
         assert_eq!(Octets::Private(&own).private(), Some(&own[..]));
         assert!(Octets::Shared(&shared).private().is_none());
     }

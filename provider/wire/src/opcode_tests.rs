@@ -20,10 +20,12 @@ fn rows_agree_with_themselves() {
             row.headers.contains(HeaderSet::DETH),
             row.service == Service::Ud
         );
+
         assert_eq!(
             row.headers.contains(HeaderSet::XRCETH),
             row.service == Service::Xrc && row.is_request()
         );
+
         assert_eq!(
             matches!(row.position, Position::First | Position::Middle),
             row.payload == PayloadRule::Full,
@@ -31,6 +33,7 @@ fn rows_agree_with_themselves() {
             row.name
         );
     }
+
     assert_eq!(all().count(), 25 + 12 + 2 + 1 + 24);
     assert_eq!(
         all().map(|r| usize::from(r.header_len)).max(),
@@ -82,12 +85,14 @@ fn docs_wire_md_has_the_same_table() {
             HeaderSet::IMM => "ImmDt",
             _ => "IETH",
         });
+
         let names: Vec<_> = names.collect();
         let headers = if names.is_empty() {
             "–".into()
         } else {
             names.join(", ")
         };
+
         let payload = match row.payload {
             PayloadRule::None => "none",
             PayloadRule::Full => "PMTU",
@@ -96,12 +101,14 @@ fn docs_wire_md_has_the_same_table() {
             PayloadRule::Word8 => "8",
             PayloadRule::Reserved16 => "16, reserved",
         };
+
         let line = format!(
             "| `{:#04x}` | {} | {headers} | {payload} |",
             row.opcode, row.name
         );
         assert!(page.contains(&line), "{line}");
     }
+
     let table = page
         .lines()
         .skip_while(|l| *l != "### Opcodes")

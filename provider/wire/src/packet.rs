@@ -63,6 +63,7 @@ impl<'a> Packet<'a> {
         let head = &head[..head.len().min(end)];
         let mut rest = head;
         let bth = Bth::take(&mut rest).ok_or(truncated)?;
+
         // Section 9.6.1
         if bth.tver != 0 {
             return Err(ParseError::Version(bth.tver));
@@ -70,6 +71,7 @@ impl<'a> Packet<'a> {
         let Some(info) = opcode::info(bth.opcode) else {
             return Err(ParseError::Opcode(bth));
         };
+
         let ext = Ext::take(info.headers, &mut rest).ok_or(truncated)?;
         let start = head.len() - rest.len();
         let len = end - start;
@@ -77,6 +79,7 @@ impl<'a> Packet<'a> {
         if len < pad {
             return Err(truncated);
         }
+
         // A payload is padded to a multiple of four.
         let fits = len.is_multiple_of(4)
             && match info.payload {
@@ -86,9 +89,11 @@ impl<'a> Packet<'a> {
                 }
                 PayloadRule::Reserved16 => pad == 0 && len == 16,
             };
+
         if !fits {
             return Err(ParseError::Payload(info));
         }
+
         Ok(Packet {
             bth,
             info,

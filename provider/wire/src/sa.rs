@@ -79,6 +79,7 @@ impl SaMad {
             ..MadHeader::default()
         }
         .emit(&mut mad);
+
         mad[48..DATA].copy_from_slice(&self.mask.to_be_bytes());
         mad[DATA..].copy_from_slice(&self.data);
         mad
@@ -335,6 +336,7 @@ mod tests {
             rate: 16,
             life_time: 18,
         };
+
         let bytes = path.emit();
         assert_eq!(PathRecord::parse(&bytes), path);
         assert_eq!(bytes[40..48], [3, 4, 5, 6, 0x0a, 0xbc, 0xde, 1]);
@@ -347,6 +349,7 @@ mod tests {
             name: [b'n'; 64],
             data: [4; 16],
         };
+
         let bytes = service.emit();
         assert_eq!(ServiceRecord::parse(&bytes), service);
         assert_eq!(bytes[28..32], [0, 0, 0, 120]);
@@ -367,6 +370,7 @@ mod tests {
             scope: 2,
             join_state: FULL_MEMBER,
         };
+
         let bytes = member.emit();
         assert_eq!(McMemberRecord::parse(&bytes), member);
         assert_eq!(bytes[36..40], [0xc0, 3, 0x85, 7]);

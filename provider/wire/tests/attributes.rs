@@ -63,6 +63,7 @@ fn components_lie_where_libibmad_puts_them() {
         let ((_, hex), values) = lines.split_last().unwrap();
         let encoded = bytes(hex);
         assert_eq!(values.len(), attribute.fields.len(), "{}", attribute.name);
+
         for (field, (name, value)) in attribute.fields.iter().zip(values) {
             let value = u128::from_str_radix(value, 16).unwrap();
             assert_eq!(
@@ -73,8 +74,10 @@ fn components_lie_where_libibmad_puts_them() {
             );
             checked += 1;
         }
+
         assert_eq!((attribute.through)(&encoded), encoded, "{}", attribute.name);
     }
+
     assert_eq!(checked, 174);
 }
 
@@ -205,10 +208,12 @@ fn traps_say_what_happened() {
         emitted(Notice::LinkState(0x0a0b)),
         padded("81000002 0080 1234 0000 0a0b")
     );
+
     assert_eq!(
         emitted(Notice::LinkErrors(trap::BUFFER_OVERRUN, 0x0a0b, 7)),
         padded("81000002 0082 1234 0000 0000 0a0b 07")
     );
+
     assert_eq!(
         emitted(Notice::CapabilityChange(CapabilityChange {
             lid: 0x0a0b,
@@ -219,6 +224,7 @@ fn traps_say_what_happened() {
         })),
         padded("84000002 0090 1234 0000 0000 0a0b 00 01 02510a4a 0005")
     );
+
     assert_eq!(
         emitted(Notice::SystemImageGuidChange(0x0a0b, 0x0102_0304_0506_0708)),
         padded("84000002 0091 1234 0000 0000 0a0b 0000 0102030405060708")
@@ -237,12 +243,14 @@ fn traps_of_bad_keys_name_both_ends() {
         gid1: [0x51; 16],
         gid2: [0x62; 16],
     };
+
     let gids = format!("{}{}", "51".repeat(16), "62".repeat(16));
     let details = format!("1234 0000 0000 0001 0002 11112222 30456789 00abcdef {gids}");
     assert_eq!(
         emitted(Notice::BadPKey(bad)),
         padded(&format!("82000002 0101 {details}"))
     );
+
     assert_eq!(
         emitted(Notice::BadQKey(bad)),
         padded(&format!("82000002 0102 {details}"))
@@ -263,17 +271,20 @@ fn traps_of_bad_m_keys_tell_the_way_as_far_as_there_is_room() {
             route,
         })
     };
+
     let head = "82000002 0100 1234 0000 0000 0a0b ffff 02 00 0015 00000003 1122334455667788";
     assert_eq!(emitted(bad(None)), padded(head));
     assert_eq!(
         emitted(bad(Some((3, path)))),
         padded(&format!("{head} 00 83 010203"))
     );
+
     let kept: String = (1..=30).map(|hop| format!("{hop:02x}")).collect();
     assert_eq!(
         emitted(bad(Some((30, path)))),
         padded(&format!("{head} 00 9e {kept}"))
     );
+
     assert_eq!(
         emitted(bad(Some((31, path)))),
         padded(&format!("{head} 00 de {kept}"))
@@ -290,6 +301,7 @@ fn samples_have_32_or_64_bits() {
         sample_status: 2,
         counters,
     };
+
     let mut data = [0xff; pma::DATA_LEN];
     result.emit(&mut data);
     assert_eq!(data[..8], [0x0a, 0x0b, 0, 2, 0xff, 0xff, 0xff, 0xff]);

@@ -116,6 +116,7 @@ fn rxe_packets_are_understood_as_tshark_does() {
             .split(' ')
             .map(|f| f.split_once('=').unwrap())
             .collect();
+
         let number = |name: &str| {
             fields
                 .get(name)
@@ -157,6 +158,7 @@ fn rxe_packets_are_understood_as_tshark_does() {
             });
             assert_eq!(ext.reth, reth);
         }
+
         assert_eq!(
             ext.aeth,
             number("syndrome").map(|s| Aeth {
@@ -166,6 +168,7 @@ fn rxe_packets_are_understood_as_tshark_does() {
             "{}",
             info.name
         );
+
         assert_eq!(ext.imm, n32("imm").map(u32::to_be_bytes));
         assert_eq!(
             ext.deth,
@@ -174,14 +177,17 @@ fn rxe_packets_are_understood_as_tshark_does() {
                 src_qp: n32("src_qp").unwrap()
             })
         );
+
         assert_eq!(ext.ieth, n32("ieth"));
         assert_eq!(ext.atomic_ack, number("original"));
         assert_eq!(ext.headers(), info.headers);
     }
+
     let spoken: Vec<u8> = opcode::all()
         .map(|i| i.opcode)
         .filter(|&o| o < 0x80 && o != opcode::RC_ATOMIC_WRITE && o != opcode::RC_FLUSH) // rdma_rxe has spoken these since Linux 6.2
         .collect();
+
     for v4 in [true, false] {
         assert!(
             spoken.iter().all(|&o| seen.contains(&(v4, o))),
@@ -224,6 +230,7 @@ fn connectx_cnp() {
         .copied()
         .chain(unhex("82fd002a"))
         .collect::<Vec<u8>>();
+
     let packet = captured(&ip);
     assert_eq!(packet.ip_id, 0x718c);
     check_icrc(&packet);
@@ -246,6 +253,7 @@ fn uc_send_example() {
         "4630818be28935d90e9a95505401be885e500000",
         "78f353f3",
     ));
+
     let packet = captured(&ip);
     assert_eq!(packet.ip_id, 1144);
     check_icrc(&packet);
@@ -255,6 +263,7 @@ fn uc_send_example() {
         (parsed.bth.dest_qp, parsed.bth.psn, parsed.bth.pad),
         (211, 13_571_856, 2)
     );
+
     assert!(parsed.bth.migreq);
     assert_eq!(parsed.payload.len(), 18);
 }

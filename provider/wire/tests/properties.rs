@@ -62,6 +62,7 @@ fn packet() -> impl Strategy<Value = (Header, Vec<u8>)> {
             PayloadRule::Word8 => Just(8usize).boxed(),
             PayloadRule::Reserved16 => Just(16usize).boxed(),
         };
+
         len.prop_flat_map(move |len| {
             let header = (bth(info.opcode, Bth::pad_for(len)), ext(info.headers));
             (
@@ -191,6 +192,7 @@ fn exactly_the_identifications_explain() {
         50_000,
         ROCE_V2_PORT,
     );
+
     let header = Header {
         bth: Bth {
             opcode: opcode::RC_SEND_ONLY,
@@ -199,6 +201,7 @@ fn exactly_the_identifications_explain() {
         },
         ext: Ext::default(),
     };
+
     let mut seen = std::collections::HashSet::new();
     for id in 0..=u16::MAX {
         let bytes = datagram(&header, b"sixteen letters.", &flow, id);
@@ -225,6 +228,7 @@ fn what_is_malformed_is_refused() {
             reth: set.contains(HeaderSet::RETH).then(Reth::default),
             ..Ext::default()
         };
+
         let n = Header {
             bth: Bth {
                 opcode,
@@ -234,22 +238,27 @@ fn what_is_malformed_is_refused() {
             ext,
         }
         .emit(&mut out);
+
         out.truncate(n);
         out
     };
+
     let with = |opcode: u8, pad: u8, rest: usize| {
         let mut bytes = header(opcode, pad);
         bytes.resize(bytes.len() + rest + ICRC_LEN, 0);
         Packet::parse(&bytes).map(|p| p.payload.len())
     };
+
     let payload = |opcode: u8| Err(ParseError::Payload(opcode::info(opcode).unwrap()));
     use opcode::*;
+
     assert_eq!(with(RC_SEND_ONLY, 0, 0), Ok(0));
     assert_eq!(with(RC_SEND_ONLY, 3, 8), Ok(5));
     assert_eq!(with(RC_SEND_ONLY, 3, 0), Err(ParseError::Truncated(16)));
     assert_eq!(with(RC_SEND_ONLY, 0, 7), payload(RC_SEND_ONLY));
     assert_eq!(with(RC_SEND_LAST, 3, 4), Ok(1));
     assert_eq!(with(RC_SEND_FIRST, 0, 256), Ok(256));
+
     // Lengths that do not fit their place are for the responder to refuse.
     assert_eq!(with(RC_SEND_LAST, 0, 0), Ok(0));
     assert_eq!(with(RC_SEND_FIRST, 1, 256), Ok(255));
@@ -286,6 +295,7 @@ fn a_single_wrong_bit_is_never_taken_for_an_identification() {
         50_000,
         ROCE_V2_PORT,
     );
+
     let header = Header {
         bth: Bth {
             opcode: opcode::RC_SEND_MIDDLE,

@@ -23,21 +23,25 @@ pub(crate) unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_att
         let av = convert::av_in(unsafe { attr.as_ref() }.ok_or(Errno(libc::EINVAL))?);
         let mut place = Box::<Ah>::new_uninit();
         let cookie = cookie(place.as_mut_ptr().cast());
+
         // SAFETY: a domain of ours.
         let engine = unsafe { Pd::of(pd) }?
             .engine
             .create_ah(&av, cookie)
             .map_err(|e| explain("ibv_create_ah", e))?;
+
         // libibverbs fills in context and domain.
         let ibv = ibv_ah {
             context: null_mut(),
             pd: null_mut(),
             handle: engine.handle(),
         };
+
         let ah = Ah {
             ibv,
             _engine: engine,
         };
+
         // SAFETY: initialised.
         Ok(unsafe { live::enter(Box::into_raw(Box::write(place, ah)).cast()) })
     })

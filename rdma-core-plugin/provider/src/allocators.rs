@@ -57,6 +57,7 @@ impl Allocators {
     ) -> Result<Option<NonNull<u8>>, Errno> {
         // Some allocators take an alignment from a pointer's size on only.
         let align = layout.align().max(64);
+
         // SAFETY: the program's function with the arguments that it was registered for.
         let start = unsafe {
             (self.alloc)(
@@ -67,14 +68,17 @@ impl Allocators {
                 resource as u64,
             )
         };
+
         if start as usize == IBV_ALLOCATOR_USE_DEFAULT {
             return Ok(None);
         }
+
         let start = NonNull::new(start.cast::<u8>()).ok_or(Errno(libc::ENOMEM))?;
         if !(start.as_ptr() as usize).is_multiple_of(align) {
             self.release(start, resource);
             return Err(Errno(libc::EINVAL));
         }
+
         Ok(Some(start))
     }
 

@@ -80,6 +80,7 @@ impl Batch {
         if self.requests.len() > queue.room() as usize {
             return Err(Errno(libc::ENOMEM));
         }
+
         for staged in &self.requests {
             let data = match &staged.data {
                 StagedData::Sges(range) => SendData::Sges(&self.sges[range.clone()]),
@@ -93,6 +94,7 @@ impl Batch {
                 dest: staged.dest,
             })?;
         }
+
         Ok(())
     }
 

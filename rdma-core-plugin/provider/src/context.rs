@@ -37,8 +37,10 @@ pub(crate) unsafe fn engine<'a>(context: *mut ibv_context) -> &'a Arc<EngineCont
 
 pub(crate) unsafe extern "C" fn free_context(context: *mut ibv_context) {
     let offset = offset_of!(Context, verbs) + offset_of!(verbs_context, context);
+
     // SAFETY: an open context of ours; libibverbs calls this once and forgets it.
     let context: *mut Context = unsafe { context.byte_sub(offset) }.cast();
+
     // SAFETY: as above; the engine's part is read out once, and the memory is freed last.
     unsafe {
         let engine = (&raw mut (*context).engine).read();
@@ -68,9 +70,11 @@ pub(crate) unsafe extern "C" fn query_device_ex(
         {
             return Err(Errno(libc::EINVAL));
         }
+
         // SAFETY: a context of ours.
         let device = convert::device_attr(&unsafe { engine(context) }.hca().device_attr());
         let known = size.min(size_of::<ibv_device_attr_ex>());
+
         // SAFETY: the caller's structure has `size` bytes; a newer one than ours gets zeros at its
         // end.
         unsafe {
@@ -81,6 +85,7 @@ pub(crate) unsafe extern "C" fn query_device_ex(
             );
             attr.cast::<u8>().add(known).write_bytes(0, size - known);
         }
+
         Ok(0)
     })
 }

@@ -14,6 +14,7 @@ pub(crate) fn device_attr(d: &DeviceAttr) -> ibv_device_attr_ex {
     // SAFETY: all bits zero is a valid value of these integers.
     let mut attr: ibv_device_attr_ex = unsafe { std::mem::zeroed() };
     let orig = &mut attr.orig_attr;
+
     // The last byte stays zero.
     let version = d.fw_ver.as_bytes();
     for (to, from) in orig.fw_ver[..63].iter_mut().zip(version) {
@@ -52,6 +53,7 @@ pub(crate) fn device_attr(d: &DeviceAttr) -> ibv_device_attr_ex {
     orig.max_pkeys = d.max_pkeys;
     orig.local_ca_ack_delay = d.local_ca_ack_delay;
     orig.phys_port_cnt = d.phys_port_cnt;
+
     // What is left zero is not offered: TSO, RSS, work queues, packet pacing, raw packets. Atomics
     // of other devices on the PCI bus are not ours to promise.
     attr.odp_caps = ibv_odp_caps {
@@ -60,6 +62,7 @@ pub(crate) fn device_attr(d: &DeviceAttr) -> ibv_device_attr_ex {
         uc_odp_caps: d.odp.uc,
         ud_odp_caps: d.odp.ud,
     };
+
     attr.xrc_odp_caps = d.odp.xrc;
     attr.completion_timestamp_mask = d.completion_timestamp_mask;
     attr.hca_core_clock = d.hca_core_clock;
@@ -67,6 +70,7 @@ pub(crate) fn device_attr(d: &DeviceAttr) -> ibv_device_attr_ex {
         max_cq_count: d.max_cq_count,
         max_cq_period: d.max_cq_period,
     };
+
     attr.max_dm_size = d.max_dm_size;
     attr.tm_caps = ibv_tm_caps {
         max_rndv_hdr_size: d.tm.max_rndv_hdr_size,
@@ -75,6 +79,7 @@ pub(crate) fn device_attr(d: &DeviceAttr) -> ibv_device_attr_ex {
         max_ops: d.tm.max_ops,
         max_sge: d.tm.max_sge,
     };
+
     attr.device_cap_flags_ex = d.device_cap_flags;
     attr.phys_port_cnt_ex = d.phys_port_cnt.into();
     attr
@@ -119,6 +124,7 @@ pub(crate) fn port_speed(p: &PortAttr) -> Option<u64> {
         16 => 2,
         _ => return None,
     };
+
     let lane = match p.active_speed {
         1 => 25,
         2 => 50,
@@ -129,6 +135,7 @@ pub(crate) fn port_speed(p: &PortAttr) -> Option<u64> {
         128 => 1000,
         _ => return None,
     };
+
     Some(lanes * lane)
 }
 
@@ -231,12 +238,14 @@ pub(crate) fn qp_attr_in(a: &ibv_qp_attr, mask: c_int) -> Result<(QpAttr, QpAttr
     if has(QpAttrMask::AV) {
         attr.av = av_in(&a.ah_attr);
     }
+
     if has(QpAttrMask::ALT_PATH) {
         attr.alt_av = av_in(&a.alt_ah_attr);
         attr.alt_pkey_index = a.alt_pkey_index;
         attr.alt_port_num = a.alt_port_num;
         attr.alt_timeout = a.alt_timeout;
     }
+
     attr.qkey = a.qkey;
     attr.rq_psn = a.rq_psn;
     attr.sq_psn = a.sq_psn;
@@ -332,6 +341,7 @@ mod tests {
             (out.qp_state, out.path_mtu, out.dest_qp_num, out.rq_psn),
             (c.qp_state, c.path_mtu, c.dest_qp_num, c.rq_psn)
         );
+
         assert_eq!((out.max_dest_rd_atomic, out.min_rnr_timer), (7, 31));
         assert_eq!(
             (
@@ -352,15 +362,18 @@ mod tests {
             qp_attr_in(&c, QpAttrMask::STATE.bits() as c_int).unwrap_err(),
             INVALID
         );
+
         assert_eq!(
             qp_attr_in(&c, QpAttrMask::ACCESS_FLAGS.bits() as c_int).unwrap_err(),
             INVALID
         );
+
         // An attribute that nobody knows, as by the kernel.
         assert_eq!(
             qp_attr_in(&c, 1 << 30).unwrap_err(),
             Errno(libc::EOPNOTSUPP)
         );
+
         // What the mask does not name may hold anything.
         assert!(qp_attr_in(&c, 0).is_ok());
     }

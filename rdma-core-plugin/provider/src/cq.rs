@@ -102,14 +102,18 @@ pub(crate) unsafe fn create(context: *mut ibv_context, init: Init<'_>) -> Result
     if init.vector != 0 {
         return Err(Errno(libc::EINVAL));
     }
+
     let allocators = init.domain.and_then(Pd::allocators);
     let place = Place::<Cq>::new(allocators, Resource::Cq)?;
+
     // SAFETY: the caller's channel.
     let channel = unsafe { init.channel.as_ref() };
     if channel.is_some_and(|channel| channel.context != context) {
         return Err(Errno(libc::EINVAL));
     }
+
     let channel = channel.map(|channel| channel.fd);
+
     // SAFETY: a context of ours.
     let context_engine = unsafe { engine(context) };
     let engine = context_engine
@@ -123,6 +127,7 @@ pub(crate) unsafe fn create(context: *mut ibv_context, init: Init<'_>) -> Result
             memory: lend(context, allocators, init.cqe)?,
         })
         .map_err(|e| explain("ibv_create_cq", e))?;
+
     // SAFETY: all bits zero is a valid `verbs_cq`: integers, pointers and optional functions.
     let mut verbs: verbs_cq = unsafe { std::mem::zeroed() };
     verbs.cq_ex.context = context;
@@ -137,6 +142,7 @@ pub(crate) unsafe fn create(context: *mut ibv_context, init: Init<'_>) -> Result
         allocators: allocators.cloned(),
         current: Entry::default(),
     });
+
     // SAFETY: initialised; the C structure is its head.
     unsafe { live::enter(cq.cast::<ibv_cq>()) };
     Ok(cq)
@@ -151,17 +157,21 @@ fn lend(
     let Some(allocators) = allocators else {
         return Ok(None);
     };
+
     // SAFETY: a context of ours.
     let limit = unsafe { engine(context) }.hca().device_attr().max_cqe;
     if !(1..=limit).contains(&(cqe as c_int)) {
         return Err(Errno(libc::EINVAL));
     }
+
     let layout = Lent::layout(cqe);
     let Some(start) = allocators.allocate(layout, Resource::CqEntries)? else {
         return Ok(None);
     };
+
     let owner = allocators.clone();
     let release = move |start| owner.release(start, Resource::CqEntries);
+
     // SAFETY: the program gave that much memory, with that alignment, for the queue to use until it
     // is released.
     Ok(Some(unsafe { Lent::new(start, layout.size(), release) }))
@@ -272,6 +282,7 @@ pub(crate) unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
             .engine
             .destroy()
             .map_err(|e| explain("ibv_destroy_cq", e))?;
+
         // SAFETY: libibverbs prepared the lock when it got the queue and counts under it;
         // afterwards nobody refers to it.
         unsafe {
@@ -286,6 +297,7 @@ pub(crate) unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
             live::leave(cq);
             place::destroy(cq.cast::<Cq>());
         }
+
         Ok(0)
     })
 }

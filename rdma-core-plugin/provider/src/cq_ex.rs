@@ -15,6 +15,7 @@ pub(crate) unsafe extern "C" fn create_cq_ex(
     guard::run(|| {
         // SAFETY: the caller's structure.
         let attr = unsafe { attr.as_ref() }.ok_or(Errno(libc::EINVAL))?;
+
         // The other fields are of raw Ethernet: VLAN tag and flow tag.
         let stamps = wc_ex::COMPLETION_TIMESTAMP | wc_ex::COMPLETION_TIMESTAMP_WALLCLOCK;
         if attr.wc_flags & !(IBV_WC_STANDARD_FLAGS | stamps | wc_ex::TM_INFO) != 0
@@ -22,16 +23,19 @@ pub(crate) unsafe extern "C" fn create_cq_ex(
         {
             return Err(Errno(libc::EOPNOTSUPP));
         }
+
         let has = |bit| attr.comp_mask & bit != 0;
         let flags = if has(IBV_CQ_INIT_ATTR_MASK_FLAGS) {
             attr.flags
         } else {
             0
         };
+
         let known = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
         if flags & !known != 0 {
             return Err(Errno(libc::EOPNOTSUPP));
         }
+
         let domain = if has(IBV_CQ_INIT_ATTR_MASK_PD) {
             // SAFETY: a domain of ours, or null.
             Some(unsafe { Pd::of(attr.parent_domain) }?)
@@ -41,6 +45,7 @@ pub(crate) unsafe extern "C" fn create_cq_ex(
         if domain.is_some_and(|pd| pd.parent.is_none() || pd.ibv.context != context) {
             return Err(Errno(libc::EINVAL));
         }
+
         let init = Init {
             cqe: attr.cqe,
             channel: attr.channel,
@@ -50,8 +55,10 @@ pub(crate) unsafe extern "C" fn create_cq_ex(
             ignore_overrun: flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN != 0,
             domain,
         };
+
         // SAFETY: as libibverbs passes them.
         let cq = unsafe { cq::create(context, init) }?;
+
         // SAFETY: made just now; nobody else knows it.
         let object = unsafe { &mut *cq };
         let ex = &mut object.verbs.cq_ex;
@@ -81,6 +88,7 @@ pub(crate) unsafe extern "C" fn create_cq_ex(
 /// A queue of ours, polled by this thread alone.
 unsafe fn advance(cq: *mut ibv_cq_ex) -> c_int {
     let object: *mut Cq = cq.cast();
+
     // SAFETY: as the caller promises.
     let (engine, health) = unsafe { (&(*object).engine, &(*object).health) };
     health.run(|| {
@@ -103,6 +111,7 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr)
     if unsafe { attr.as_ref() }.is_some_and(|attr| attr.comp_mask != 0) {
         return c_int::failure(Errno(libc::EINVAL));
     }
+
     // SAFETY: a queue of ours.
     let object = unsafe { Cq::of(cq.cast()) };
     if let Err(errno) = object.check_handle() {
@@ -111,13 +120,16 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr)
     if !object.single_threaded {
         object.polling.lock();
     }
+
     // SAFETY: this thread has the lock, or is the only one.
     let result = unsafe { advance(cq) };
+
     // Without a completion there is no `end_poll`.
     if result != 0 && !object.single_threaded {
         // SAFETY: locked above.
         unsafe { object.polling.unlock() };
     }
+
     result
 }
 

@@ -42,6 +42,7 @@ pub(crate) unsafe extern "C" fn import_context(
     guard::run(|| {
         let unsupported = Errno(libc::EOPNOTSUPP);
         let original = original(cmd_fd).ok_or(unsupported)?;
+
         // SAFETY: a device of libibverbs.
         let number = unsafe { uverbs_number(device) }.ok_or(unsupported)?;
         let adopt = adopt().ok_or(unsupported)?;
@@ -49,6 +50,7 @@ pub(crate) unsafe extern "C" fn import_context(
             .import()
             .map_err(|e| explain("ibv_import_device", e))?;
         let async_fd = duplicate(engine.async_fd())?;
+
         // SAFETY: as above.
         let context = match unsafe { open::make(device, cmd_fd, engine, -1) } {
             Ok(context) => context,
@@ -58,6 +60,7 @@ pub(crate) unsafe extern "C" fn import_context(
                 return Err(Errno(errno));
             }
         };
+
         // SAFETY: descriptors of ours; the shim's function has this type.
         unsafe { adopt(cmd_fd, number, async_fd) };
         Ok(context)

@@ -50,6 +50,7 @@ impl Library {
 
     fn with(symbols: &Symbols, served: Served) -> Option<Library> {
         let register = CString::new(format!("{REGISTER_DRIVER}{}", served.layout.number)).ok()?;
+
         // SAFETY: the types that these symbols have in all versions that there are layouts for.
         unsafe {
             Some(Library {
@@ -106,7 +107,9 @@ fn renamed() -> Vec<CString> {
         }
         0
     }
+
     let mut paths: Vec<CString> = Vec::new();
+
     // SAFETY: the list outlives the call, and `add` takes it for what it is.
     unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut paths).cast()) };
     paths
@@ -141,6 +144,7 @@ impl Symbols {
     /// has the flag there alone.
     fn qp_mask(&self) -> Option<usize> {
         type ToQpEx = unsafe extern "C" fn(*mut ibv_qp) -> *mut ibv_qp_ex;
+
         // SAFETY: the type that the function has.
         let to_qp_ex: ToQpEx = unsafe { transmute(self.address(c"ibv_qp_to_qp_ex")?) };
         let last = size_of::<verbs_qp>() - size_of::<verbs_qp_tail>();

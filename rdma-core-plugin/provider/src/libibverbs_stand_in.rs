@@ -88,6 +88,7 @@ impl Shape {
             )
             .replace("CONTEXT", &context.to_string())
             .replace("QP_MASK", &self.qp_mask.to_string());
+
         text.push_str(&functions);
         self.set_ops(&mut text, context);
         self.looks(&mut text);
@@ -130,6 +131,7 @@ impl Shape {
             )
             .unwrap();
         }
+
         text.push_str("}\n");
     }
 
@@ -144,6 +146,7 @@ impl Shape {
             )
             .unwrap();
         }
+
         text.push_str("return NULL;\n}\n");
         text.push_str(
             "void stand_in_call_all(void (*say)(const char *, const char *))\n{\nsays = say;\n",
@@ -174,6 +177,7 @@ impl Shape {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
         let path = CString::new(library.to_str().unwrap()).unwrap();
+
         // SAFETY: a library without constructors, and a name that ends in NUL.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         assert!(!handle.is_null());

@@ -106,6 +106,7 @@ fn called(symbols: &Symbols) -> Vec<(String, String)> {
         let call_all: CallAll = transmute(symbols.address(c"stand_in_call_all").unwrap());
         call_all(say);
     }
+
     std::mem::take(&mut *SAID.lock().unwrap())
 }
 
@@ -190,6 +191,7 @@ fn a_queue_pair_is_an_extended_one(symbols: &Symbols, layout: &Layout) {
             !to(&raw mut qp).is_null()
         }
     };
+
     assert_eq!(
         (asked(VERBS_QP_EX), asked(VERBS_QP_XRCD)),
         (true, false),

@@ -127,14 +127,17 @@ mod tests {
         let at = &raw mut pd;
         let refused = Err(Errno(libc::EINVAL));
         assert_eq!(check(at), refused);
+
         // SAFETY: initialised above.
         unsafe { enter(at) };
         assert_eq!(check(at), Ok(()));
         assert_eq!(check(&raw const other), refused);
         assert_eq!(check(at.cast::<ibv_td>()), refused);
+
         // SAFETY: the test's own.
         unsafe { (*at).handle = 8 };
         assert_eq!(check(at), refused);
+
         // SAFETY: the test's own.
         unsafe { (*at).handle = 7 };
         leave(at);

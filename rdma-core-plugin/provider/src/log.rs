@@ -19,6 +19,7 @@ pub(crate) fn start() {
     let Some(wanted) = std::env::var_os(VARIABLE) else {
         return;
     };
+
     let wanted = wanted.to_string_lossy();
     let targets: Targets = match wanted.parse() {
         Ok(targets) => targets,
@@ -29,10 +30,12 @@ pub(crate) fn start() {
             return;
         }
     };
+
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
         .with_timer(Process);
+
     // It fails where this library has been loaded and set up before.
     let _ = tracing_subscriber::registry()
         .with(lines)

@@ -42,11 +42,13 @@ impl Mr {
             lkey: engine.lkey(),
             rkey: engine.rkey(),
         };
+
         let verbs = verbs_mr {
             ibv_mr,
             mr_type,
             access,
         };
+
         // SAFETY: initialised.
         unsafe { live::enter(Box::into_raw(Box::new(Mr { verbs, engine })).cast()) }
     }
@@ -143,6 +145,7 @@ pub(crate) unsafe extern "C" fn reg_mr_ex(
     attr: *mut ibv_mr_init_attr,
 ) -> *mut ibv_mr {
     use reg_mr_mask::{ADDR, FD, FD_OFFSET, IOVA};
+
     guard::run(|| {
         // SAFETY: the caller's structure.
         let attr = unsafe { attr.as_ref() }.ok_or(Errno(libc::EINVAL))?;
@@ -150,6 +153,7 @@ pub(crate) unsafe extern "C" fn reg_mr_ex(
         if attr.comp_mask & !(IOVA | ADDR | FD | FD_OFFSET) != 0 {
             return Err(Errno(libc::EOPNOTSUPP));
         }
+
         // SAFETY: a domain of ours.
         let mr = unsafe {
             match (has(ADDR), has(FD), has(FD_OFFSET)) {
@@ -168,6 +172,7 @@ pub(crate) unsafe extern "C" fn reg_mr_ex(
                 _ => return Err(Errno(libc::EINVAL)),
             }
         };
+
         match mr.is_null() {
             true => Err(guard::errno()),
             false => Ok(mr),
@@ -214,9 +219,11 @@ pub(crate) unsafe extern "C" fn advise_mr(
             advise::PREFETCH_NO_FAULT => Advice::PrefetchNoFault,
             _ => return Err(Errno(libc::ENOTSUP)),
         };
+
         if flags & !advise::FLAG_FLUSH != 0 {
             return Err(Errno(libc::EINVAL));
         }
+
         // SAFETY: a domain of ours, and the caller's list of that many elements.
         unsafe {
             let list = requests::sges(list, count as usize)?;
@@ -225,6 +232,7 @@ pub(crate) unsafe extern "C" fn advise_mr(
                 .advise(advice, flags & advise::FLAG_FLUSH != 0, list)
                 .map_err(|e| explain("ibv_advise_mr", e))?;
         }
+
         Ok(0)
     })
 }
@@ -240,18 +248,21 @@ pub(crate) unsafe extern "C" fn rereg_mr(
 ) -> c_int {
     guard::run(|| {
         live::check(mr.cast::<ibv_mr>())?;
+
         // SAFETY: it is alive; libibverbs has no other reference meanwhile.
         let mr = unsafe { &mut *mr.cast::<Mr>() };
         let has = |flag| flags & flag != 0;
         if flags == 0 {
             return Err(Errno(libc::EINVAL));
         }
+
         let domain = if has(rereg::CHANGE_PD) {
             // SAFETY: a domain of ours, or null.
             Some(&unsafe { Pd::of(pd) }?.engine)
         } else {
             None
         };
+
         let range =
             has(rereg::CHANGE_TRANSLATION).then_some((addr as u64, length as u64, addr as u64));
         let rights = has(rereg::CHANGE_ACCESS).then_some(access as u32);
@@ -261,6 +272,7 @@ pub(crate) unsafe extern "C" fn rereg_mr(
         if has(rereg::CHANGE_ACCESS) {
             mr.verbs.access = access;
         }
+
         Ok(0)
     })
 }
@@ -298,14 +310,17 @@ mod tests {
             assert!(mr.is_null());
             assert_eq!(guard::errno(), Errno(due), "{comp_mask:#x}");
         };
+
         refused(IOVA | ADDR | FD_OFFSET << 1, libc::EOPNOTSUPP);
         for mask in [0, IOVA, FD, FD | FD_OFFSET, ADDR | FD, IOVA | FD] {
             refused(mask, libc::EINVAL);
         }
+
         // These are in order; the domain is not.
         for mask in [ADDR, ADDR | IOVA, FD | FD_OFFSET | IOVA] {
             refused(mask, libc::EINVAL);
         }
+
         // SAFETY: nothing is looked at.
         let mr = unsafe { reg_mr_ex(null_mut(), null_mut()) };
         assert!(mr.is_null());

@@ -23,11 +23,13 @@ pub(crate) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: c_uint) -> *mut 
             IBV_MW_TYPE_2 => MwType::Two,
             _ => return Err(Errno(libc::EINVAL)),
         };
+
         // SAFETY: a domain of ours.
         let engine = unsafe { Pd::of(pd) }?
             .engine
             .alloc_mw(engine_kind)
             .map_err(|e| explain("ibv_alloc_mw", e))?;
+
         let ibv = ibv_mw {
             // SAFETY: as above.
             context: unsafe { (*pd).context },
@@ -36,6 +38,7 @@ pub(crate) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: c_uint) -> *mut 
             handle: engine.handle(),
             r#type: kind,
         };
+
         // SAFETY: initialised.
         Ok(unsafe { live::enter(Box::into_raw(Box::new(Mw { ibv, engine })).cast()) })
     })
@@ -67,11 +70,13 @@ unsafe fn bind(
     if !info.mr.is_null() {
         live::check(info.mr)?;
     }
+
     // SAFETY: both are alive, but for a region that is not named.
     let (mw, mr) = unsafe { (&*mw, info.mr.as_ref()) };
     if mw.r#type != kind || mr.is_none() && (info.addr != 0 || info.length != 0) {
         return Err(Errno(libc::EINVAL));
     }
+
     Ok(WindowBind {
         window: mw.handle,
         rkey,
@@ -106,6 +111,7 @@ pub(crate) unsafe extern "C" fn bind_mw(
     let object = unsafe { Qp::of(qp) };
     object.health.run(|| {
         object.check_handle()?;
+
         // SAFETY: the caller's request, a window that `bind` finds alive, and the queue pair's own
         // type, which never changes.
         let (request, bound, qp_type) = unsafe {
@@ -118,6 +124,7 @@ pub(crate) unsafe extern "C" fn bind_mw(
         if ![qp_type::RC, qp_type::UC, qp_type::XRC_SEND].contains(&qp_type) {
             return Err(Errno(libc::EINVAL));
         }
+
         let flags = SendFlags::from_bits_truncate(request.send_flags);
         object.engine.post_send(&SendRequest {
             wr_id: request.wr_id,
@@ -126,6 +133,7 @@ pub(crate) unsafe extern "C" fn bind_mw(
             data: SendData::Sges(&[]),
             dest: Dest::Connected,
         })?;
+
         // SAFETY: the caller's window.
         unsafe { (*mw).rkey = bound.rkey };
         Ok(0)

@@ -53,6 +53,7 @@ pub(crate) unsafe fn make(
     let library = library().ok_or(Errno(libc::ENOSYS))?;
     let command = cmd_fd.0;
     let start = offset_of!(Context, verbs) - library.context_head();
+
     // SAFETY: a device of libibverbs; the offset is that of its `verbs_context` in `Context`.
     let context: *mut Context = unsafe {
         let offset = std::ptr::without_provenance_mut(start);
@@ -62,6 +63,7 @@ pub(crate) unsafe fn make(
     if context.is_null() {
         return Err(guard::errno());
     }
+
     // SAFETY: fresh memory of that size, of which libibverbs has filled in its `verbs_context`,
     // wherever that ends.
     unsafe {
@@ -77,6 +79,7 @@ pub(crate) unsafe fn make(
             );
             return Err(Errno(libc::ENOSYS));
         }
+
         command_fd::opened(command, &engine);
         (&raw mut (*context).engine).write(engine);
         (*context).verbs.context.async_fd = async_fd;

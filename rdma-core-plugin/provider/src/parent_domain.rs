@@ -26,20 +26,25 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
         if attr.comp_mask & !known != 0 {
             return Err(Errno(libc::EOPNOTSUPP));
         }
+
         // SAFETY: null or a domain of ours.
         let inner = unsafe { Pd::of(attr.pd) }?;
         if !attr.td.is_null() {
             live::check(attr.td)?;
         }
+
         let td: *mut Td = attr.td.cast();
+
         // SAFETY: null or a thread domain of ours.
         let foreign = unsafe {
             inner.ibv.context != context || td.as_ref().is_some_and(|td| td.ibv.context != context)
         };
+
         // A parent domain extends a domain, not another parent domain.
         if foreign || inner.parent.is_some() {
             return Err(Errno(libc::EINVAL));
         }
+
         let allocators = if has(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) {
             let (Some(alloc), Some(free)) = (attr.alloc, attr.free) else {
                 return Err(Errno(libc::EINVAL));
@@ -53,10 +58,12 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
         } else {
             None
         };
+
         // SAFETY: as above.
         if let Some(td) = unsafe { td.as_ref() } {
             td.users.fetch_add(1, Ordering::Relaxed);
         }
+
         let pd = Pd {
             ibv: ibv_pd {
                 context,
@@ -68,10 +75,12 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
                 allocators: allocators.clone(),
             }),
         };
+
         let pd = pd.into_raw();
         if let Some(allocators) = allocators {
             allocators.set_domain(pd);
         }
+
         Ok(pd)
     })
 }

@@ -93,8 +93,10 @@ unsafe fn post_list(
         if count > qp.max_send_sge {
             return Err(Errno(libc::EINVAL));
         }
+
         // SAFETY: the caller's list of that many elements.
         let list = unsafe { sges(wr.sg_list, count) }?;
+
         // SAFETY: the caller's request.
         let op = unsafe { operation(wr) }?;
         let flags = SendFlags::from_bits_truncate(wr.send_flags);
@@ -105,6 +107,7 @@ unsafe fn post_list(
         } else {
             SendData::Sges(list)
         };
+
         queue.post(&SendRequest {
             wr_id: wr.wr_id,
             op,
@@ -113,8 +116,10 @@ unsafe fn post_list(
             // SAFETY: the caller's request.
             dest: unsafe { destination(qp, wr) }?,
         })?;
+
         *at = wr.next;
     }
+
     Ok(())
 }
 
@@ -136,10 +141,12 @@ pub(crate) unsafe extern "C" fn post_send(
         posted?;
         Ok(0)
     });
+
     if result != 0 && !bad_wr.is_null() {
         // SAFETY: the caller's pointer to the request that failed.
         unsafe { bad_wr.write(at) };
     }
+
     result
 }
 

@@ -95,7 +95,9 @@ pub(crate) unsafe extern "C" fn query_qp(
         if attr.is_null() || init.is_null() {
             return Err(Errno(libc::EINVAL));
         }
+
         let (now, made) = object.engine.query();
+
         // SAFETY: the caller's structures, and the queue pair's own fields, which never change.
         unsafe {
             attr.write(convert::qp_attr_out(&now));
@@ -109,6 +111,7 @@ pub(crate) unsafe extern "C" fn query_qp(
                 sq_sig_all: made.sq_sig_all.into(),
             });
         }
+
         Ok(0)
     })
 }
@@ -138,6 +141,7 @@ pub(crate) unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
             .engine
             .close(qp as u64)
             .map_err(|e| explain("ibv_destroy_qp", e))?;
+
         // SAFETY: prepared in `qp_create::finish`; libibverbs counts under the lock, and afterwards
         // nobody refers to the queue pair.
         unsafe {
@@ -149,6 +153,7 @@ pub(crate) unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
             live::leave(qp);
             place::destroy(qp.cast::<Qp>());
         }
+
         Ok(0)
     })
 }

@@ -31,12 +31,14 @@ fn send_ops(kind: c_uint) -> u64 {
         | send_ops::RDMA_WRITE_WITH_IMM
         | send_ops::LOCAL_INV
         | send_ops::BIND_MW;
+
     let reliable = unreliable
         | send_ops::SEND_WITH_INV
         | send_ops::RDMA_READ
         | send_ops::ATOMIC_CMP_AND_SWP
         | send_ops::ATOMIC_FETCH_AND_ADD
         | send_ops::FLUSH;
+
     match kind {
         qp_type::UD => datagrams,
         qp_type::UC => unreliable,
@@ -82,11 +84,13 @@ pub(crate) unsafe extern "C" fn create_qp_ex(
             | IBV_QP_INIT_ATTR_XRCD
             | IBV_QP_INIT_ATTR_CREATE_FLAGS
             | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+
         let flags = if has(IBV_QP_INIT_ATTR_CREATE_FLAGS) {
             ex.create_flags
         } else {
             0
         };
+
         let offered = match ex.qp_type {
             qp_type::UD => qp_create::BLOCK_SELF_MCAST_LB,
             _ => 0,
@@ -94,6 +98,7 @@ pub(crate) unsafe extern "C" fn create_qp_ex(
         if ex.comp_mask & !known != 0 || flags & !offered != 0 {
             return Err(Errno(libc::EOPNOTSUPP));
         }
+
         let target = ex.qp_type == qp_type::XRC_RECV;
         if !has(if target {
             IBV_QP_INIT_ATTR_XRCD
@@ -102,10 +107,12 @@ pub(crate) unsafe extern "C" fn create_qp_ex(
         }) {
             return Err(Errno(libc::EINVAL));
         }
+
         let builds = has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS);
         if builds && ex.send_ops_flags & !(send_ops(ex.qp_type) & wr::known(qp_mask())) != 0 {
             return Err(Errno(libc::EOPNOTSUPP));
         }
+
         let extra = Extra {
             context,
             pd: if target { null_mut() } else { ex.pd },
@@ -113,14 +120,17 @@ pub(crate) unsafe extern "C" fn create_qp_ex(
             builds,
             block_loopback: flags & qp_create::BLOCK_SELF_MCAST_LB != 0,
         };
+
         let pd = if has(IBV_QP_INIT_ATTR_PD) {
             ex.pd
         } else {
             null_mut()
         };
+
         // SAFETY: the extended structure starts with the whole of the other (`tests/layout` of
         // ferroce-cabi).
         let qp = unsafe { create(&mut *attr.cast(), extra) }?;
+
         // SAFETY: made just now. An XRC target shows the domain that it does not use, as librdmacm
         // counts on it.
         unsafe { (*qp).pd = pd };
@@ -152,12 +162,14 @@ unsafe fn create(attr: &mut ibv_qp_init_attr, extra: Extra) -> Result<*mut ibv_q
     };
     let allocators = domain.and_then(|domain| domain.allocators());
     let place = Place::<Qp>::new(allocators, Resource::Qp)?;
+
     // SAFETY: as the caller promises.
     let init = unsafe {
         let cq = |cq: *mut ibv_cq| match cq.is_null() {
             true => Ok(None),
             false => Cq::live(cq).map(|cq| Some(cq.engine.clone())),
         };
+
         QpInit {
             qp_type: attr.qp_type,
             send_cq: cq(attr.send_cq)?,
@@ -176,6 +188,7 @@ unsafe fn create(attr: &mut ibv_qp_init_attr, extra: Extra) -> Result<*mut ibv_q
             cookie: place.address(),
         }
     };
+
     let made = match domain {
         Some(domain) => domain.engine.create_qp(init),
         // SAFETY: as the caller promises.
@@ -183,6 +196,7 @@ unsafe fn create(attr: &mut ibv_qp_init_attr, extra: Extra) -> Result<*mut ibv_q
     };
     let engine = made.map_err(|e| explain("ibv_create_qp", e))?;
     attr.cap = convert::cap_out(&engine.cap());
+
     // SAFETY: as the caller promises.
     Ok(unsafe { finish(place, engine, attr, extra) })
 }
@@ -212,17 +226,20 @@ pub(crate) unsafe extern "C" fn open_qp(
 /// A context of ours, and an XRC domain of ours or null.
 unsafe fn open(context: *mut ibv_context, attr: &ibv_qp_open_attr) -> Result<*mut ibv_qp, Errno> {
     let place = Place::<Qp>::new(None, Resource::Qp)?;
+
     // SAFETY: as the caller promises.
     let (context_engine, xrcd) = unsafe { (engine(context), Xrcd::of(attr.xrcd)?) };
     let engine = context_engine
         .open_qp(&xrcd.engine, attr.qp_num, place.address())
         .map_err(|e| explain("ibv_open_qp", e))?;
+
     // SAFETY: all bits zero is a valid `ibv_qp_init_attr`: integers and pointers.
     let mut init: ibv_qp_init_attr = unsafe { std::mem::zeroed() };
     init.qp_type = attr.qp_type;
     if attr.comp_mask & qp_open::CONTEXT != 0 {
         init.qp_context = attr.qp_context;
     }
+
     let extra = Extra {
         context,
         pd: null_mut(),
@@ -230,6 +247,7 @@ unsafe fn open(context: *mut ibv_context, attr: &ibv_qp_open_attr) -> Result<*mu
         builds: false,
         block_loopback: false,
     };
+
     // SAFETY: as the caller promises.
     Ok(unsafe { finish(place, engine, &init, extra) })
 }
@@ -265,10 +283,12 @@ unsafe fn finish(
     if !extra.xrcd.is_null() {
         tail.comp_mask |= VERBS_QP_XRCD;
     }
+
     if extra.builds {
         tail.comp_mask |= VERBS_QP_EX;
         wr::install(&mut verbs.qp_ex);
     }
+
     // SAFETY: inside the structure (`qp_mask` is), where this version has it; what stands there of
     // `qp_ex` it does not have.
     unsafe {
@@ -277,6 +297,7 @@ unsafe fn finish(
             .cast::<verbs_qp_tail>()
             .write(tail);
     }
+
     let qp = place.write(Qp {
         verbs,
         engine,
@@ -285,7 +306,9 @@ unsafe fn finish(
         max_inline: cap.max_inline_data as usize,
         builder: Builder::default(),
     });
+
     let ibv: *mut ibv_qp = qp.cast();
+
     // SAFETY: in their final place and not in use yet.
     unsafe {
         wait::prepare(&raw mut (*ibv).mutex, &raw mut (*ibv).cond);

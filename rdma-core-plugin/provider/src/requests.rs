@@ -48,12 +48,14 @@ pub(crate) unsafe fn gather<'a>(
     if total > limit.min(INLINE_MAX) {
         return Err(Errno(libc::EINVAL));
     }
+
     if let [one] = list
         && one.length != 0
     {
         // SAFETY: as the caller promises; the caller uses it before it returns.
         return Ok(unsafe { std::slice::from_raw_parts(one.addr as *const u8, total) });
     }
+
     let mut at = 0;
     for sge in list {
         let len = sge.length as usize;
@@ -69,6 +71,7 @@ pub(crate) unsafe fn gather<'a>(
             at += len;
         }
     }
+
     // SAFETY: the first `at` bytes were written.
     Ok(unsafe { std::slice::from_raw_parts(buffer.as_ptr().cast(), at) })
 }
@@ -99,10 +102,12 @@ where
         }
         Ok(0)
     });
+
     if result != 0 && !bad_wr.is_null() {
         // SAFETY: as the caller promises.
         unsafe { bad_wr.write(at) };
     }
+
     result
 }
 
@@ -118,17 +123,21 @@ mod tests {
             length: bytes.len() as u32,
             lkey: 0,
         };
+
         let mut buffer = [const { MaybeUninit::uninit() }; INLINE_MAX];
+
         // SAFETY: the lists name live arrays.
         unsafe {
             assert_eq!(
                 gather(&[sge(&a), sge(&[]), sge(&b)], 7, &mut buffer),
                 Ok(&b"abcdefg"[..])
             );
+
             assert_eq!(
                 gather(&[sge(&a), sge(&b)], 6, &mut buffer),
                 Err(Errno(libc::EINVAL))
             );
+
             assert_eq!(gather(&[sge(&a)], 3, &mut buffer), Ok(&b"abc"[..]));
             assert_eq!(gather(&[], 0, &mut buffer), Ok(&b""[..]));
             let huge = Sge {
@@ -136,6 +145,7 @@ mod tests {
                 length: u32::MAX,
                 lkey: 0,
             };
+
             assert_eq!(
                 gather(&[huge, huge], usize::MAX, &mut buffer),
                 Err(Errno(libc::EINVAL))

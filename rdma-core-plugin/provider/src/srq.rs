@@ -141,6 +141,7 @@ pub(crate) unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
             .engine
             .destroy()
             .map_err(|e| explain("ibv_destroy_srq", e))?;
+
         // SAFETY: libibverbs prepared the lock when it got the queue and counts under it;
         // afterwards nobody refers to it.
         unsafe {
@@ -152,6 +153,7 @@ pub(crate) unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
             live::leave(srq);
             place::destroy(srq.cast::<Srq>());
         }
+
         Ok(0)
     })
 }

@@ -38,10 +38,12 @@ pub(crate) unsafe extern "C" fn create_srq_ex(
             // SAFETY: as libibverbs passes them.
             return unsafe { tag_matching::create(context, ex) };
         }
+
         let known = IBV_SRQ_INIT_ATTR_TYPE
             | IBV_SRQ_INIT_ATTR_PD
             | IBV_SRQ_INIT_ATTR_XRCD
             | IBV_SRQ_INIT_ATTR_CQ;
+
         let kind = if has(IBV_SRQ_INIT_ATTR_TYPE) {
             ex.srq_type
         } else {
@@ -50,18 +52,22 @@ pub(crate) unsafe extern "C" fn create_srq_ex(
         if ex.comp_mask & !known != 0 || !matches!(kind, IBV_SRQT_BASIC | IBV_SRQT_XRC) {
             return Err(Errno(libc::EOPNOTSUPP));
         }
+
         let xrc = kind == IBV_SRQT_XRC;
         if !has(IBV_SRQ_INIT_ATTR_PD)
             || xrc && !(has(IBV_SRQ_INIT_ATTR_XRCD) && has(IBV_SRQ_INIT_ATTR_CQ))
         {
             return Err(Errno(libc::EINVAL));
         }
+
         if xrc && ex.cq.is_null() {
             return Err(Errno(libc::EINVAL));
         }
+
         // SAFETY: a domain, an XRC domain and a queue of ours; the extended structure starts with
         // the whole of the other (`tests/layout` of ferroce-cabi).
         let srq = unsafe { create(ex.pd, &mut *init.cast(), xrc.then_some((ex.xrcd, ex.cq))) }?;
+
         // SAFETY: made just now and not in use yet.
         unsafe {
             (*srq).context = context;
@@ -69,6 +75,7 @@ pub(crate) unsafe extern "C" fn create_srq_ex(
             (*srq).pd = ex.pd;
             wait::prepare(&raw mut (*srq).mutex, &raw mut (*srq).cond);
         }
+
         Ok(srq)
     })
 }
@@ -81,6 +88,7 @@ unsafe fn create(
     xrc: Option<(*mut ibv_xrcd, *mut ibv_cq)>,
 ) -> Result<*mut ibv_srq, Errno> {
     let attr = &mut init.attr;
+
     // SAFETY: as the caller promises.
     let domain = unsafe { Pd::of(pd) }?;
     let place = Place::<Srq>::new(domain.allocators(), Resource::Srq)?;
@@ -92,6 +100,7 @@ unsafe fn create(
             })
         })
         .transpose()?;
+
     let init = SrqInit {
         max_wr: attr.max_wr,
         max_sge: attr.max_sge,
@@ -101,6 +110,7 @@ unsafe fn create(
         xrc: engines,
         tm: None,
     };
+
     let engine = domain
         .engine
         .create_srq(init)
@@ -108,6 +118,7 @@ unsafe fn create(
     let actual = engine.query();
     attr.max_wr = actual.max_wr;
     attr.max_sge = actual.max_sge;
+
     // SAFETY: all bits zero is a valid `verbs_srq`: integers and pointers. For basic queues
     // libibverbs fills in its head.
     let mut verbs: verbs_srq = unsafe { std::mem::zeroed() };
@@ -118,8 +129,10 @@ unsafe fn create(
         verbs.xrcd = xrcd.cast();
         verbs.cq = cq;
     }
+
     verbs.srq_num = engine.number();
     let srq = place.write(Srq::new(verbs, engine)).cast();
+
     // SAFETY: initialised.
     Ok(unsafe { live::enter(srq) })
 }

@@ -27,11 +27,13 @@ pub(crate) unsafe fn create(
 ) -> Result<*mut ibv_srq, Errno> {
     let needed =
         IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM;
+
     // SAFETY: as the caller promises.
     let (domain, caps) = unsafe { (Pd::of(ex.pd)?, engine(context).hca().device_attr().tm) };
     if ex.comp_mask != needed || ex.cq.is_null() || ex.tm_cap.max_ops > caps.max_ops {
         return Err(Errno(libc::EINVAL));
     }
+
     let place = Place::<Srq>::new(domain.allocators(), Resource::Srq)?;
     let engine = domain
         .engine
@@ -47,8 +49,10 @@ pub(crate) unsafe fn create(
             ..SrqInit::default()
         })
         .map_err(|e| explain("ibv_create_srq_ex", e))?;
+
     let actual = engine.query();
     (ex.attr.max_wr, ex.attr.max_sge) = (actual.max_wr, actual.max_sge);
+
     // SAFETY: all bits zero is a valid `verbs_srq`: integers and pointers.
     let mut verbs: verbs_srq = unsafe { std::mem::zeroed() };
     verbs.srq.context = context;
@@ -59,6 +63,7 @@ pub(crate) unsafe fn create(
     verbs.cq = ex.cq;
     verbs.srq_num = engine.number();
     let srq: *mut ibv_srq = place.write(Srq::new(verbs, engine)).cast();
+
     // SAFETY: in its final place and not in use yet.
     unsafe {
         wait::prepare(&raw mut (*srq).mutex, &raw mut (*srq).cond);
@@ -88,10 +93,12 @@ pub(crate) unsafe extern "C" fn post_srq_ops(
         }
         Ok(0)
     });
+
     if result != 0 && !bad.is_null() {
         // SAFETY: the caller's pointer.
         unsafe { bad.write(at) };
     }
+
     result
 }
 
@@ -102,6 +109,7 @@ unsafe fn operation(wr: &ibv_ops_wr) -> Result<TagOp<'_>, Errno> {
     if wr.flags & !(IBV_OPS_SIGNALED | IBV_OPS_TM_SYNC) != 0 {
         return Err(Errno(libc::EINVAL));
     }
+
     let what = match wr.opcode {
         ops::TAG_ADD => TagWork::Add {
             recv_wr_id: wr.add.recv_wr_id,
@@ -117,6 +125,7 @@ unsafe fn operation(wr: &ibv_ops_wr) -> Result<TagOp<'_>, Errno> {
         ops::TAG_SYNC => TagWork::Sync,
         _ => return Err(Errno(libc::EINVAL)),
     };
+
     // To tell the number is all that a SYNC does.
     let tells = has(IBV_OPS_TM_SYNC) || wr.opcode == ops::TAG_SYNC;
     Ok(TagOp {

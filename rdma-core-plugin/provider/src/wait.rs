@@ -33,6 +33,7 @@ pub(crate) unsafe fn acknowledged(
             .iter()
             .all(|(counter, number)| counter.read_volatile().wrapping_sub(*number) as i32 >= 0)
     };
+
     // SAFETY: as the caller promises.
     unsafe {
         libc::pthread_mutex_lock(mutex);
@@ -57,6 +58,7 @@ mod tests {
             u32::MAX - 1,
         );
         let address = &raw mut shared as usize;
+
         // SAFETY: the other thread ends before `shared` does, and both use the lock.
         unsafe {
             let p = address as *mut Shared;
@@ -65,6 +67,7 @@ mod tests {
                 &raw mut (*p).1,
                 &[(&raw const (*p).2, u32::MAX - 1)],
             );
+
             let acknowledger = std::thread::spawn(move || {
                 let p = address as *mut Shared;
                 for _ in 0..3 {
@@ -74,6 +77,7 @@ mod tests {
                     libc::pthread_mutex_unlock(&raw mut (*p).0);
                 }
             });
+
             acknowledged(&raw mut (*p).0, &raw mut (*p).1, &[(&raw const (*p).2, 1)]);
             acknowledger.join().unwrap();
             assert_eq!((*p).2, 1);

@@ -44,7 +44,9 @@ pub(crate) unsafe extern "C" fn open_xrcd(
         if attr.comp_mask != both {
             return Err(Errno(libc::EINVAL));
         }
+
         let fd = (attr.fd != -1).then_some(attr.fd);
+
         // SAFETY: a context of ours.
         let engine = unsafe { engine(context) }
             .open_xrcd(fd, attr.oflags)
@@ -54,6 +56,7 @@ pub(crate) unsafe extern "C" fn open_xrcd(
             comp_mask: VERBS_XRCD_HANDLE,
             handle: engine.handle(),
         };
+
         // SAFETY: initialised.
         Ok(unsafe { live::enter(Box::into_raw(Box::new(Xrcd { verbs, engine })).cast()) })
     })

@@ -67,11 +67,13 @@ pub(crate) fn adopt(page: c_int) {
     if PAGE_INODE.load(Ordering::Relaxed) == inode {
         return;
     }
+
     let len = 2 * GENERATIONS * size_of::<AtomicU32>();
     let generations = sys::map_shared(page, len);
     if generations.is_null() {
         return;
     }
+
     // The old page stays mapped: another thread may look at it.
     let table = sys::map_private(ENTRIES * size_of::<Entry>());
     PAGE_INODE.store(inode, Ordering::Relaxed);
@@ -243,6 +245,7 @@ mod tests {
             path: unsafe { std::mem::zeroed::<PathAnswer>() },
             qp_attr: [ib_uverbs_qp_attr::default(); 3],
         };
+
         let record = Record {
             tell: 0,
             answers,
@@ -267,11 +270,13 @@ mod tests {
             let given = unsafe { give(channel, id, question, (address, room)) };
             given.map(|result| result.map(|()| place.port_num))
         };
+
         let addr = Question::Query(RDMA_USER_CM_QUERY_ADDR);
         assert_eq!(ask(3, 7, addr, room), None);
         let (head, answers) = record(answer::ADDR, 0);
         keep(3, &head, &answers);
         assert_eq!(ask(3, 7, addr, room), Some(Ok(9)));
+
         // Another channel, another id, another question, less room.
         assert_eq!(ask(4, 7, addr, room), None);
         assert_eq!(ask(3, 8, addr, room), None);
@@ -281,15 +286,18 @@ mod tests {
         moved(3, 4, 7);
         assert_eq!(ask(3, 7, addr, room), None);
         assert_eq!(ask(4, 7, addr, room), Some(Ok(9)));
+
         // SAFETY: nothing is there to be overwritten.
         let nowhere = unsafe { give(4, 7, addr, (8, room)) };
         assert_eq!(nowhere, Some(Err(libc::EFAULT)));
+
         // The id has changed.
         generation.store(1, Ordering::Release);
         assert_eq!(ask(4, 7, addr, room), None);
         let (head, answers) = record(answer::ADDR, 1);
         keep(4, &head, &answers);
         assert_eq!(ask(4, 7, addr, room), Some(Ok(9)));
+
         // Another ferroced.
         let (fd, ..) = page();
         adopt(fd);
@@ -309,16 +317,19 @@ mod tests {
         assert!(!succeeds(3, 7, answer::CONNECT));
         generation.store(0, Ordering::Release);
         assert!(succeeds(3, 7, answer::CONNECT));
+
         // It has not been carried out yet, but will be.
         assert!(!succeeds(3, 7, answer::CONNECT));
         assert!(!is_connected(3, 7));
         life.store(4 | CONNECTED, Ordering::Release);
         assert!(is_connected(3, 7) && !is_connected(4, 7));
+
         // Whatever changes about the id, ending its connection is no error; and once more.
         generation.store(9, Ordering::Release);
         assert!(is_connected(3, 7));
         moved(3, 4, 7);
         assert!(!is_connected(3, 7) && is_connected(4, 7));
+
         // Another id of that name.
         life.store(6 | CONNECTED, Ordering::Release);
         assert!(!is_connected(4, 7));

@@ -61,6 +61,7 @@ impl Carrier {
             if owner == me {
                 break;
             }
+
             // A forked child: threads that held the lock do not exist here, and the connection is
             // the parent's.
             if owner != CHANGING
@@ -77,6 +78,7 @@ impl Carrier {
                 self.owner.store(me, Ordering::Release);
             }
         }
+
         Guard(self, self.lock.lock())
     }
 }
@@ -106,6 +108,7 @@ impl Guard {
             };
             *socket = Socket { fd, inode };
         }
+
         Ok(socket.fd)
     }
 
@@ -143,6 +146,7 @@ impl Guard {
     ) -> Result<(Reply, [Option<c_int>; 2]), c_int> {
         // SAFETY: as the caller promises.
         let fd = unsafe { self.send(request, parts) }?;
+
         // SAFETY: all zeros is a message without name, parts and control data.
         let mut message: msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
         let mut reply = MaybeUninit::<Reply>::uninit();
@@ -153,6 +157,7 @@ impl Guard {
             },
             answer,
         ];
+
         let mut control = Control([0; CONTROL]);
         message.msg_iov = vector.as_mut_ptr();
         message.msg_iovlen = vector.len() as _;
@@ -166,6 +171,7 @@ impl Guard {
             close(unsafe { &mut *self.0.socket.get() });
             return Err(libc::EIO);
         }
+
         // SAFETY: as many bytes have been received.
         let reply = unsafe { reply.assume_init() };
         if reply.result == ucma_frame::OTHER_VERSION {
@@ -175,6 +181,7 @@ impl Guard {
             say_other_version(reply.answer_len);
             return Err(libc::EPROTO);
         }
+
         Ok((reply, received))
     }
 }
@@ -182,18 +189,22 @@ impl Guard {
 /// Once a process: programs say of such a device at most that there is none.
 fn say_other_version(theirs: u32) {
     static SAID: AtomicBool = AtomicBool::new(false);
+
     if SAID.swap(true, Ordering::Relaxed) {
         return;
     }
+
     let mut line = [0; 256];
     let mut rest = &mut line[..];
     let ours = ucma_frame::VERSION;
+
     // A line that is cut short says enough.
     let _ = writeln!(
         rest,
         "ferroce: libferroce-shim.so speaks version {ours} of the connection manager's frames, the running ferroced version {theirs}: \
          they are of different builds; start the daemon anew (ferroce down, ferroce up)"
     );
+
     let left = rest.len();
     let len = line.len() - left;
     sys::say(&line[..len]);

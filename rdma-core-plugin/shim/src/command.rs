@@ -22,6 +22,7 @@ pub(crate) unsafe fn write(command: *const c_void, len: usize) -> Result<usize, 
     if len < size_of::<ib_uverbs_cmd_hdr>() || command.is_null() {
         return Err(libc::EINVAL);
     }
+
     // SAFETY: long enough; the caller's buffer may be unaligned.
     let header = unsafe { command.cast::<ib_uverbs_cmd_hdr>().read_unaligned() };
     if usize::from(header.in_words) * 4 != len {
@@ -30,14 +31,17 @@ pub(crate) unsafe fn write(command: *const c_void, len: usize) -> Result<usize, 
     if header.command != IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL {
         return Err(libc::EOPNOTSUPP);
     }
+
     type Request = ib_uverbs_create_comp_channel;
     type Response = ib_uverbs_create_comp_channel_resp;
+
     if len < size_of::<ib_uverbs_cmd_hdr>() + size_of::<Request>() {
         return Err(libc::EINVAL);
     }
     if usize::from(header.out_words) * 4 < size_of::<Response>() {
         return Err(libc::ENOSPC);
     }
+
     // SAFETY: the request follows the header, as its length says.
     let request = unsafe {
         command
@@ -49,17 +53,20 @@ pub(crate) unsafe fn write(command: *const c_void, len: usize) -> Result<usize, 
     if response.is_null() {
         return Err(libc::EFAULT);
     }
+
     let fd = sys::pipe_both_ways();
     if fd < 0 {
         // SAFETY: the calling thread's errno.
         return Err(unsafe { *libc::__errno_location() });
     }
+
     // SAFETY: the response address is writable, as the caller promises.
     unsafe {
         response.write_unaligned(Response {
             fd: fd.unsigned_abs(),
         })
     };
+
     Ok(len)
 }
 
@@ -73,6 +80,7 @@ pub(crate) unsafe fn ioctl(fd: c_int, uverbs: u16, request: *mut c_void) -> Resu
     if request.is_null() {
         return Err(libc::EFAULT);
     }
+
     // SAFETY: as the caller promises.
     let header = unsafe { request.cast::<ib_uverbs_ioctl_hdr>().read_unaligned() };
     let count = usize::from(header.num_attrs);
@@ -81,11 +89,13 @@ pub(crate) unsafe fn ioctl(fd: c_int, uverbs: u16, request: *mut c_void) -> Resu
     {
         return Err(libc::EINVAL);
     }
+
     let mut attributes = Attributes {
         // SAFETY: the attributes follow the header.
         first: unsafe { request.byte_add(size_of::<ib_uverbs_ioctl_hdr>()) }.cast(),
         count,
     };
+
     match (header.object_id, header.method_id) {
         (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY) => gid_entry(uverbs, &mut attributes),
         (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE) => gid_table(uverbs, &mut attributes),
@@ -199,14 +209,17 @@ fn gid_entry(uverbs: u16, attributes: &mut Attributes) -> Result<(), c_int> {
     if attributes.value(UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS)? != 0 {
         return Err(libc::EINVAL);
     }
+
     let device = Device::of_uverbs(uverbs).ok_or(libc::ENODEV)?;
     let (Ok(port), Ok(index)) = (u32::try_from(port), u32::try_from(index)) else {
         return Err(libc::EINVAL);
     };
+
     let entry = device.entry(port, index).ok_or(libc::EINVAL)?;
     if entry.gid == ibv_gid::default() {
         return Err(libc::ENODATA);
     }
+
     // SAFETY: the caller's output buffer, as it says.
     unsafe { put(&entry, slot, size) };
     attributes.written(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY);
@@ -219,11 +232,13 @@ fn gid_table(uverbs: u16, attributes: &mut Attributes) -> Result<(), c_int> {
     if attributes.value(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS)? != 0 || size == 0 {
         return Err(libc::EINVAL);
     }
+
     let (slots, room) = attributes.buffer(UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES)?;
     let (count, count_size) = attributes.buffer(UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES)?;
     if count_size < size_of::<u64>() {
         return Err(libc::EINVAL);
     }
+
     let device = Device::of_uverbs(uverbs).ok_or(libc::ENODEV)?;
     let mut n = 0;
     for port in (1..=u32::from(u8::MAX)).take_while(|port| device.has_port(*port)) {
@@ -242,6 +257,7 @@ fn gid_table(uverbs: u16, attributes: &mut Attributes) -> Result<(), c_int> {
             n += 1;
         }
     }
+
     // SAFETY: the caller's output value, of 8 bytes.
     unsafe { count.cast::<u64>().write_unaligned(n as u64) };
     attributes.written(UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES);
@@ -277,6 +293,7 @@ mod tests {
                 response: &raw mut response as u64,
             },
         };
+
         assert_eq!(send(&command, 16), Ok(16));
         assert!(response.fd > 2);
         sys::close(response.fd as c_int);
@@ -295,6 +312,7 @@ mod tests {
             in_words: 2,
             out_words: 1,
         };
+
         assert_eq!(send(&command, 8), Err(libc::EINVAL));
     }
 
@@ -304,6 +322,7 @@ mod tests {
             length: 24,
             ..Default::default()
         };
+
         let call = |header: &mut ib_uverbs_ioctl_hdr| {
             // SAFETY: a header without attributes.
             unsafe { ioctl(3, 0, (&raw mut *header).cast()) }
@@ -313,6 +332,7 @@ mod tests {
         assert_eq!(call(&mut header), Err(libc::EINVAL));
         header.length = 25;
         assert_eq!(call(&mut header), Err(libc::EINVAL));
+
         // SAFETY: null is allowed.
         let nothing = unsafe { ioctl(3, 0, std::ptr::null_mut()) };
         assert_eq!(nothing, Err(libc::EFAULT));
@@ -325,6 +345,7 @@ mod tests {
             header: ib_uverbs_ioctl_hdr,
             fd: ib_uverbs_attr,
         }
+
         let ask = |fd| {
             let mut request = Request {
                 header: ib_uverbs_ioctl_hdr {
@@ -339,6 +360,7 @@ mod tests {
             // SAFETY: a header with its one attribute.
             unsafe { ioctl(fd, 0, (&raw mut request).cast()) }.map(|()| request.fd.data)
         };
+
         assert_eq!(ask(60_000), Err(libc::EPROTONOSUPPORT));
         offer_async_event(60_000, 60_001);
         assert_eq!(ask(60_002), Err(libc::EPROTONOSUPPORT));

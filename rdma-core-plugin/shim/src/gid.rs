@@ -51,6 +51,7 @@ impl Device {
             let len = sys::read_file(path.as_cstr()?, &mut text)?.len();
             Some((text, len))
         };
+
         let gid = self.gid(port, index)?;
         let mut entry = ibv_gid_entry {
             gid,
@@ -59,6 +60,7 @@ impl Device {
             gid_type: 0,
             ndev_ifindex: 0,
         };
+
         if gid != ibv_gid::default() {
             let (kind, len) = read(b"/gid_attrs/types/")?;
             entry.gid_type = if kind.get(..len)? == b"RoCE v2" {
@@ -71,6 +73,7 @@ impl Device {
             entry.ndev_ifindex =
                 read(b"/gid_attrs/ndevs/").map_or(0, |(name, len)| interface_index(&name, len));
         }
+
         Some(entry)
     }
 
@@ -145,6 +148,7 @@ fn parse(text: &[u8]) -> Option<ibv_gid> {
     if text.len() != 39 {
         return None;
     }
+
     let mut gid = ibv_gid::default();
     for (group, bytes) in text.chunks(5).zip(gid.raw.chunks_mut(2)) {
         let digits = std::str::from_utf8(group.get(..4)?).ok()?;
@@ -157,6 +161,7 @@ fn parse(text: &[u8]) -> Option<ibv_gid> {
         }
         bytes.copy_from_slice(&value.to_be_bytes());
     }
+
     Some(gid)
 }
 

@@ -42,8 +42,10 @@ impl Image {
         {
             return;
         }
+
         // SAFETY: this thread alone is in LOCATING.
         let directory = unsafe { &mut *self.directory.get() };
+
         // SAFETY: a constant name; at load time no other thread changes the environment.
         let value = unsafe { libc::getenv(c"FERROCE_RUNTIME_DIR".as_ptr()) };
         let len = if value.is_null() {
@@ -55,6 +57,7 @@ impl Image {
                 &mut directory.0,
             )
         };
+
         directory.1 = len.unwrap_or(0);
         self.state.store(
             if len.is_some() { PRESENT } else { ABSENT },
@@ -89,6 +92,7 @@ fn absolute(value: &[u8], buffer: &mut [u8]) -> Option<usize> {
         *buffer.get_mut(len)? = b'/';
         len += 1;
     }
+
     buffer
         .get_mut(len..len + value.len())?
         .copy_from_slice(value);
@@ -242,6 +246,7 @@ mod tests {
         ] {
             assert!(ours(path), "{path:?}");
         }
+
         for path in [
             c"",
             c"/",
@@ -261,6 +266,7 @@ mod tests {
         ] {
             assert!(!ours(path), "{path:?}");
         }
+
         // SAFETY: null is allowed.
         assert!(!unsafe { concerns(std::ptr::null()) });
     }
@@ -297,6 +303,7 @@ mod tests {
     fn device_files_have_a_number() {
         assert_eq!(uverbs_number(c"/dev/infiniband/uverbs0"), Some(0));
         assert_eq!(uverbs_number(c"/dev/infiniband/uverbs4095"), Some(4095));
+
         for path in [
             c"/dev/infiniband/uverbs",
             c"/dev/infiniband/uverbs0/x",
@@ -307,6 +314,7 @@ mod tests {
         ] {
             assert_eq!(uverbs_number(path), None, "{path:?}");
         }
+
         assert_eq!(mad_file(c"/dev/infiniband/umad0"), Some(MadFile::Umad(0)));
         assert_eq!(mad_file(c"/dev/infiniband/issm12"), Some(MadFile::Issm(12)));
         assert_eq!(mad_file(c"/dev/infiniband/uverbs0"), None);

@@ -61,6 +61,7 @@ unsafe fn gid_of(address: *const sockaddr) -> Option<ibv_gid> {
         }
         _ => return None,
     }
+
     Some(gid)
 }
 
@@ -75,6 +76,7 @@ mod tests {
         let mut v4: sockaddr_in = unsafe { mem::zeroed() };
         v4.sin_family = libc::AF_INET as u16;
         v4.sin_addr.s_addr = u32::from_ne_bytes([127, 0, 0, 1]);
+
         // SAFETY: as above.
         let mut v6: sockaddr_in6 = unsafe { mem::zeroed() };
         v6.sin6_family = libc::AF_INET6 as u16;

@@ -132,14 +132,18 @@ unsafe fn open_image(
     if IMAGE.directory().is_some() && image::is_rdma_cm(unsafe { CStr::from_ptr(path) }) {
         return rdma_cm::open(flags);
     }
+
     let mut rewritten = Rewritten::new();
+
     // SAFETY: as the caller promises.
     let target = unsafe { rewritten.path(path) };
     if target.is_null() {
         return sys::fail(libc::ENAMETOOLONG);
     }
+
     // SAFETY: as the caller promises.
     let named = unsafe { CStr::from_ptr(path) };
+
     // Files of real devices are links to themselves in the image.
     if target != path
         && let Some(file) = image::mad_file(named)
@@ -147,6 +151,7 @@ unsafe fn open_image(
     {
         return umad::open(file, flags);
     }
+
     let fd = pass(target);
     if fd >= 0 {
         // SAFETY: as the caller promises.
@@ -156,6 +161,7 @@ unsafe fn open_image(
             return sys::fail(libc::EMFILE);
         }
     }
+
     fd
 }
 
@@ -208,6 +214,7 @@ pub(crate) unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: size
             None => drop(descriptors::set(fd, None)),
         }
     }
+
     if descriptors::umad(fd) {
         // SAFETY: the caller's buffer.
         match unsafe { umad::write(fd, buf, count) } {
@@ -216,6 +223,7 @@ pub(crate) unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: size
             None => drop(descriptors::set(fd, None)),
         }
     }
+
     if uverbs(fd).is_none() {
         let written =
             call_next!(write(fd => c_int, buf => *const c_void, count => size_t) -> ssize_t, -1);
@@ -225,6 +233,7 @@ pub(crate) unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: size
         }
         return written;
     }
+
     // SAFETY: the caller's buffer, holding a uverbs command.
     match unsafe { command::write(buf, count) } {
         Ok(n) => n as ssize_t,
@@ -309,6 +318,7 @@ pub(crate) unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, arg: *mut c_v
             Err(errno) => sys::fail(errno),
         };
     }
+
     if descriptors::umad(fd) {
         // SAFETY: the caller's argument.
         match unsafe { umad::ioctl(fd, request, arg) } {
@@ -317,6 +327,7 @@ pub(crate) unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, arg: *mut c_v
             None => drop(descriptors::set(fd, None)),
         }
     }
+
     call_next!(ioctl(fd => c_int, request => c_ulong, arg => *mut c_void) -> c_int, -1)
 }
 

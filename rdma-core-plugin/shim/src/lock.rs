@@ -82,10 +82,12 @@ mod tests {
                 });
             }
         });
+
         let guard = counter.0.lock();
         assert!(counter.0.try_lock().is_none());
         drop(guard);
         assert!(counter.0.try_lock().is_some());
+
         // SAFETY: the threads have ended.
         assert_eq!(unsafe { *counter.1.get() }, 40_000);
     }

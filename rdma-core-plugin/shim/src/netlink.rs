@@ -39,6 +39,7 @@ pub(crate) fn open(kind: c_int, make: impl Fn(c_int) -> c_int) -> c_int {
     if !KINDS.contains(&(kind & !KIND_FLAGS)) {
         return sys::fail(libc::ESOCKTNOSUPPORT);
     }
+
     // Where there is nobody, programs look into sysfs, as with a kernel that has no RDMA.
     let absent = || sys::fail(libc::EPROTONOSUPPORT);
     let Some(directory) = IMAGE.directory() else {
@@ -54,23 +55,28 @@ pub(crate) fn open(kind: c_int, make: impl Fn(c_int) -> c_int) -> c_int {
             sys::set_option(kernel, libc::SOL_NETLINK, option, 1);
         }
     }
+
     let hello = Control::new(HELLO, sys::is_net_admin().into());
     let greeted =
         sys::send_with_descriptor(fd, sys::vector_of(&hello), (kernel >= 0).then_some(kernel));
     if kernel >= 0 {
         sys::close(kernel);
     }
+
     if greeted.is_err() {
         sys::close(fd);
         return absent();
     }
+
     if kind & libc::SOCK_NONBLOCK != 0 {
         sys::set_nonblocking(fd);
     }
+
     if !descriptors::set_netlink(fd, 0) {
         sys::close(fd);
         return sys::fail(libc::EMFILE);
     }
+
     fd
 }
 
@@ -112,11 +118,13 @@ pub(crate) unsafe fn bind(
     if address.is_null() {
         return Err(libc::EFAULT);
     }
+
     // SAFETY: long enough; it may be unaligned.
     let wanted = unsafe { address.cast::<sockaddr_nl>().read_unaligned() };
     if c_int::from(wanted.nl_family) != libc::AF_NETLINK {
         return Err(libc::EINVAL);
     }
+
     match (port(fd), wanted.nl_pid) {
         (0, 0) => bind_anywhere(fd),
         (0, wanted) => sys::bind_abstract(fd, &port_name(wanted)),
@@ -223,6 +231,7 @@ pub(crate) unsafe fn set_option(
         true => unsafe { value.cast::<u32>().read_unaligned() },
         false => return Err(libc::EINVAL),
     };
+
     match option {
         // There is nothing that is told to groups.
         ADD_MEMBERSHIP | DROP_MEMBERSHIP if (1..=GROUPS).contains(&value) => Ok(()),

@@ -266,7 +266,9 @@ pub(crate) unsafe fn copy_out(address: u64, bytes: &[u8]) -> Result<(), c_int> {
             iov_len: bytes.len(),
         },
     );
+
     let (from, to) = (&raw const from, &raw const to);
+
     // SAFETY: the kernel checks the address in this process's own memory.
     let n = unsafe {
         let me = libc::syscall(libc::SYS_getpid);
@@ -274,6 +276,7 @@ pub(crate) unsafe fn copy_out(address: u64, bytes: &[u8]) -> Result<(), c_int> {
         let (one, flags) = (1usize, 0usize);
         libc::syscall(libc::SYS_process_vm_writev, me, from, one, to, one, flags)
     };
+
     match usize::try_from(n) {
         Ok(n) if n == bytes.len() => Ok(()),
         Ok(_) => Err(libc::EFAULT),
@@ -367,12 +370,14 @@ mod tests {
         let fd = pipe_both_ways();
         assert!(fd >= 0);
         let mut byte = [0u8; 1];
+
         // SAFETY: one readable and one writable byte.
         unsafe {
             assert_eq!(libc::write(fd, b"x".as_ptr().cast(), 1), 1);
             assert_eq!(libc::read(fd, byte.as_mut_ptr().cast(), 1), 1);
             assert_eq!(libc::fcntl(fd, libc::F_GETFD), libc::FD_CLOEXEC);
         }
+
         assert_eq!(&byte, b"x");
         assert!(!is_null_device(fd));
         close(fd);

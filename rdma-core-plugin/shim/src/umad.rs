@@ -61,16 +61,19 @@ pub(crate) fn open(file: MadFile, flags: c_int) -> c_int {
         MadFile::Umad(number) => request(UMAD_OPEN, 0, number.into(), 0),
         MadFile::Issm(number) => request(ISSM_OPEN, nonblocking.into(), number.into(), 0),
     };
+
     let cloexec = if flags & libc::O_CLOEXEC != 0 {
         libc::MSG_CMSG_CLOEXEC
     } else {
         0
     };
+
     // SAFETY: nothing of the program's is read or written.
     let exchanged = unsafe {
         UMAD.lock()
             .exchange(&request, [NOTHING; 2], NOTHING, cloexec)
     };
+
     let fd = match exchanged {
         Ok((Reply { result: 0, .. }, [Some(fd), _])) => fd,
         // The kernel had no number left to give it.
@@ -83,6 +86,7 @@ pub(crate) fn open(file: MadFile, flags: c_int) -> c_int {
         Err(libc::EIO) => return sys::fail(libc::ENODEV),
         Err(errno) => return sys::fail(errno),
     };
+
     if matches!(file, MadFile::Issm(_)) {
         // Whoever holds the port gives it up when he closes his.
         let refused = match sys::wait_for_message(fd) {
@@ -95,13 +99,16 @@ pub(crate) fn open(file: MadFile, flags: c_int) -> c_int {
             return sys::fail(errno);
         }
     }
+
     if nonblocking {
         sys::set_nonblocking(fd);
     }
+
     if !descriptors::set_umad(fd, matches!(file, MadFile::Umad(_))) {
         sys::close(fd);
         return sys::fail(libc::EMFILE);
     }
+
     fd
 }
 
@@ -152,6 +159,7 @@ unsafe fn carry(request: &Request, part: iovec, answer: iovec) -> Option<Result<
         UMAD.lock()
             .exchange(request, [part, NOTHING], answer, libc::MSG_CMSG_CLOEXEC)
     };
+
     let reply = match exchanged {
         Ok((reply, received)) => {
             received.into_iter().flatten().for_each(sys::close);
@@ -159,6 +167,7 @@ unsafe fn carry(request: &Request, part: iovec, answer: iovec) -> Option<Result<
         }
         Err(errno) => return Some(Err(errno)),
     };
+
     match reply.result {
         NO_CHANNEL => None,
         0 => Some(Ok(())),
@@ -182,16 +191,19 @@ pub(crate) unsafe fn read(
     if room < size_of::<ib_user_mad_hdr_old>() {
         return Some(Err(libc::EINVAL));
     }
+
     loop {
         // With MSG_TRUNC the length is the datagram's own, whatever fits; the second receive takes
         // it off the queue.
         let peek = libc::MSG_PEEK | libc::MSG_TRUNC;
+
         // SAFETY: as the caller promises.
         let len = match unsafe { sys::receive_raw(fd, buffer, room, peek) } {
             Ok(0) => return Some(Err(libc::EIO)),
             Ok(len) => len,
             Err(errno) => return Some(Err(errno)),
         };
+
         if len > room {
             // What was given so far is the front of the MAD; is it enough of it?
             let one_segment = size_of::<ib_user_mad_hdr>() + 256;
@@ -202,6 +214,7 @@ pub(crate) unsafe fn read(
             };
             return Some(Err(errno));
         }
+
         // SAFETY: as the caller promises.
         match unsafe { sys::receive_raw(fd, buffer, room, libc::MSG_DONTWAIT) } {
             // Another thread was faster.

@@ -237,6 +237,7 @@ fn the_address_of_a_port_is_not_one_of_loopback_once_libfabric_is_there() {
             freeifaddrs(list);
         }
     "#;
+
     lab.c(&body.replace("LIBRARY", &library.display().to_string()));
 }
 
@@ -250,6 +251,7 @@ fn libmlx5_is_not_asked_about_a_device_of_ours() {
         "int mlx5dv_query_device(void *context, void *attributes) { return 95; }\n",
         "MLX5_1.0 { global: mlx5dv_*; local: *; };\n",
     );
+
     let body = r#"
         extern int mlx5dv_query_device(void *context, void *attributes);
         struct { uint8_t version; uint64_t flags, comp_mask, beyond; } asked, had = { 9, ~0ul, ~0ul, ~0ul };
@@ -267,6 +269,7 @@ fn libmlx5_is_not_asked_about_a_device_of_ours() {
         *fd = -1;
         CHECK(mlx5dv_query_device(&context, &asked) == 95 && asked.comp_mask == had.comp_mask);
     "#;
+
     let body = body
         .replace("SIZE", &size_of::<ibv_context>().to_string())
         .replace("CMD_FD", &offset_of!(ibv_context, cmd_fd).to_string());

@@ -12,6 +12,7 @@ use anyhow::{Result, anyhow};
 pub(crate) fn run(address: SocketAddr, count: usize) -> Result<()> {
     let listener = TcpListener::bind((address.ip(), 0))?;
     let address = listener.local_addr()?;
+
     // The first tenth warms up.
     let warm_up = count / 10;
     let server = thread::spawn(move || -> Result<()> {
@@ -21,6 +22,7 @@ pub(crate) fn run(address: SocketAddr, count: usize) -> Result<()> {
         }
         Ok(())
     });
+
     let mut times = Vec::with_capacity(count);
     for index in 0..count + warm_up {
         let start = Instant::now();
@@ -30,6 +32,7 @@ pub(crate) fn run(address: SocketAddr, count: usize) -> Result<()> {
             times.push(start.elapsed());
         }
     }
+
     server
         .join()
         .map_err(|_| anyhow!("the accepting side panicked"))??;

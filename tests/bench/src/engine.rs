@@ -70,6 +70,7 @@ pub(crate) fn run(size: usize, seconds: f64) -> Result<()> {
         length: size as u32,
         lkey: source.lkey(),
     }];
+
     let request = SendRequest {
         wr_id: 0,
         op: SendOp::Write {
@@ -96,6 +97,7 @@ pub(crate) fn run(size: usize, seconds: f64) -> Result<()> {
             }
             queue.doorbell();
         }
+
         b.cq.poll(&mut [])?;
         let n = a.cq.poll(&mut wc)?;
         for wc in &wc[..n] {
@@ -108,6 +110,7 @@ pub(crate) fn run(size: usize, seconds: f64) -> Result<()> {
             break;
         }
     }
+
     let packets = (done - counted_from) * size.div_ceil(MTU);
     let spent = processor_time() - began;
     println!("{}", spent.as_nanos() as f64 / packets as f64);

@@ -31,6 +31,7 @@ pub(crate) fn ask(address: SocketAddr, size: usize, count: usize) -> Result<()> 
     let message = vec![7; size.clamp(2, 2048)];
     let mut buffer = [0; 2048];
     let mut times = Vec::with_capacity(count);
+
     // The first tenth warms up.
     for index in 0..count + count / 10 {
         let start = Instant::now();
@@ -40,6 +41,7 @@ pub(crate) fn ask(address: SocketAddr, size: usize, count: usize) -> Result<()> 
             times.push(start.elapsed());
         }
     }
+
     socket.send_to(&[0], address)?;
     times.sort_unstable();
     println!("{:.3}", times[times.len() / 2].as_secs_f64() * 1e6 / 2.0);

@@ -42,6 +42,7 @@ pub(crate) fn run(address: SocketAddr, payload: usize) -> Result<()> {
     let _ = options.set_recv_buffer_size(8 << 20);
     enable_gro(&socket)?;
     let mut ring = Ring::new()?;
+
     // SAFETY: all zeroes is a valid msghdr.
     let mut message: Box<libc::msghdr> = Box::new(unsafe { std::mem::zeroed() });
     message.msg_namelen = NAME as u32;
@@ -51,6 +52,7 @@ pub(crate) fn run(address: SocketAddr, payload: usize) -> Result<()> {
     let mut times: Option<(Instant, Instant)> = None;
     let mut armed = false;
     println!("ready");
+
     loop {
         if !armed {
             let entry =
@@ -62,15 +64,19 @@ pub(crate) fn run(address: SocketAddr, payload: usize) -> Result<()> {
                 .context("the submission queue is full")?;
             armed = true;
         }
+
         ring.uring.submit_and_wait(1)?;
+
         loop {
             let Some(done) = ring.uring.completion().next() else {
                 break;
             };
+
             armed &= cqueue::more(done.flags());
             let Some(id) = cqueue::buffer_select(done.flags()) else {
                 continue;
             };
+
             let datagram = RecvMsgOut::parse(ring.bytes(id), &message)
                 .ok()
                 .context("a receive without its head")?;
@@ -79,9 +85,11 @@ pub(crate) fn run(address: SocketAddr, payload: usize) -> Result<()> {
                 report(times, received);
                 return Ok(());
             }
+
             let segment = segment_size(datagram.control_data()).unwrap_or(bytes.len());
             let now = Instant::now();
             times = Some((times.map_or(now, |(first, _)| first), now));
+
             for packet in bytes.chunks(segment.max(1)) {
                 let body = &packet
                     [HEADER.min(packet.len())..packet.len().saturating_sub(TRAILER).max(HEADER)];
@@ -92,12 +100,14 @@ pub(crate) fn run(address: SocketAddr, payload: usize) -> Result<()> {
                 at += body.len();
                 received += body.len() as u64;
             }
+
             if received - told >= ACK_EVERY.min(64 * payload as u64) {
                 told = received;
                 if let Some(from) = sender_of(datagram.name_data()) {
                     let _ = socket.send_to(&received.to_le_bytes(), from);
                 }
             }
+
             ring.provide(id);
         }
     }
@@ -123,6 +133,7 @@ impl Ring {
             .setup_cqsize(256)
             .build(64)
             .context("io_uring (Linux 6.1)")?;
+
         let memory = vec![0; BUFFER * usize::from(BUFFERS)].into_boxed_slice();
         let entries = Box::new(Entries([0; size_of::<BufRingEntry>() * BUFFERS as usize]));
         let mut ring = Ring {
@@ -132,6 +143,7 @@ impl Ring {
             tail: 0,
         };
         let address = (&raw const *ring.entries) as u64;
+
         // SAFETY: the entries live as long as the ring, which is dropped first.
         unsafe {
             ring.uring
@@ -139,6 +151,7 @@ impl Ring {
                 .register_buf_ring_with_flags(address, BUFFERS, GROUP, 0)
         }
         .context("registering a buffer ring")?;
+
         (0..BUFFERS).for_each(|id| ring.provide(id));
         Ok(ring)
     }
@@ -166,7 +179,9 @@ impl Ring {
 
 fn enable_gro(socket: &UdpSocket) -> Result<()> {
     const UDP_GRO: libc::c_int = 104;
+
     let on: libc::c_int = 1;
+
     // SAFETY: the option takes an int, which outlives the call.
     let result = unsafe {
         libc::setsockopt(
@@ -177,6 +192,7 @@ fn enable_gro(socket: &UdpSocket) -> Result<()> {
             size_of_val(&on) as libc::socklen_t,
         )
     };
+
     if result == 0 {
         Ok(())
     } else {

@@ -23,12 +23,14 @@ pub(crate) fn run(address: SocketAddr, payload: usize, seconds: f64, window: u64
     socket.set_nonblocking(true)?;
     let out = Socket::from(socket.try_clone()?);
     let _ = out.set_send_buffer_size(8 << 20);
+
     // SOL_UDP, UDP_SEGMENT
     set_segment_size(&out, HEADER + payload + TRAILER)?;
     let to = SockAddr::from(address);
     let count = segments(payload);
     let source = vec![1; SOURCE.max(payload * count)];
     let header = [2; HEADER];
+
     // The trailer of a packet and the header of the next are neighbours.
     let between = [3; TRAILER + HEADER];
     let per_send = (payload * count) as u64;
@@ -40,8 +42,10 @@ pub(crate) fn run(address: SocketAddr, payload: usize, seconds: f64, window: u64
             if at + payload * count > source.len() {
                 at = 0;
             }
+
             let mut slices = Vec::with_capacity(2 * count + 1);
             slices.push(IoSlice::new(&header));
+
             for packet in 0..count {
                 slices.push(IoSlice::new(&source[at + packet * payload..][..payload]));
                 slices.push(IoSlice::new(if packet + 1 < count {
@@ -50,14 +54,17 @@ pub(crate) fn run(address: SocketAddr, payload: usize, seconds: f64, window: u64
                     &between[..TRAILER]
                 }));
             }
+
             match out.sendmsg(&MsgHdr::new().with_addr(&to).with_buffers(&slices), 0) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error.into()),
             }
+
             at += payload * count;
             sent += per_send;
         }
+
         // Acknowledgements say how many bytes have arrived in all.
         let mut word = [0; 8];
         match socket.recv(&mut word) {
@@ -78,16 +85,20 @@ pub(crate) fn run(address: SocketAddr, payload: usize, seconds: f64, window: u64
             Err(error) => return Err(error.into()),
         }
     }
+
     for _ in 0..20 {
         let _ = Socket::from(UdpSocket::bind((address.ip(), 0))?).send_to(&[0], &to);
         std::thread::sleep(Duration::from_millis(5));
     }
+
     Ok(())
 }
 
 fn set_segment_size(socket: &Socket, bytes: usize) -> Result<()> {
     const UDP_SEGMENT: libc::c_int = 103;
+
     let value = bytes as libc::c_int;
+
     // SAFETY: the option takes an int, which outlives the call.
     let result = unsafe {
         libc::setsockopt(
@@ -98,6 +109,7 @@ fn set_segment_size(socket: &Socket, bytes: usize) -> Result<()> {
             size_of_val(&value) as libc::socklen_t,
         )
     };
+
     if result == 0 {
         Ok(())
     } else {

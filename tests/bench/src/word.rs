@@ -16,6 +16,7 @@ pub(crate) fn run(rounds: u64) {
             spin_loop();
         }
     };
+
     let began = Instant::now();
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -29,5 +30,6 @@ pub(crate) fn run(rounds: u64) {
             wait(2 * round + 2);
         }
     });
+
     println!("{}", began.elapsed().as_secs_f64() * 1e6 / rounds as f64);
 }

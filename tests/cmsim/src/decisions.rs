@@ -11,6 +11,7 @@ impl World {
         let Some(program) = self.hosts[n].programs.get(&id).cloned() else {
             return;
         };
+
         let dice = self.rng.below(100);
         self.say(|| format!("host {n} {id:?} decides ({dice}) while {:?}", program.phase));
         match program.phase {

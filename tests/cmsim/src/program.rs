@@ -49,6 +49,7 @@ impl Program {
     /// has something to decide now.
     pub fn take(&mut self, event: &CmEvent) -> Result<bool, String> {
         use Phase::*;
+
         let (allowed, next): (&[Phase], Phase) = match event {
             CmEvent::Acknowledged(_) => (&[Requested, Accepted], self.phase),
             CmEvent::Reply(rep) => {
@@ -66,9 +67,11 @@ impl Program {
             CmEvent::ResolveReply(_) | CmEvent::ResolveTimedOut => (&[Resolving], Over),
             CmEvent::Request { .. } | CmEvent::ResolveRequest { .. } => (&[], self.phase),
         };
+
         if !allowed.contains(&self.phase) {
             return Err(format!("{event:?} while {:?}", self.phase));
         }
+
         self.phase = next;
         Ok(!matches!(event, CmEvent::Acknowledged(_)))
     }

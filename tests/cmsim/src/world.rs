@@ -79,6 +79,7 @@ impl World {
                 }
             }
         }
+
         for _ in 0..self.plan.connections {
             let at = Time::ZERO + self.rng.span_below(self.plan.within);
             let (from, to) = (self.rng.below(2) as usize, self.rng.below(2) as usize);
@@ -89,6 +90,7 @@ impl World {
             };
             self.schedule(at, action);
         }
+
         self.settle();
         self.check_pairs();
         self.destroy_all();
@@ -97,6 +99,7 @@ impl World {
             assert!(host.cm.is_empty(), "host {n} keeps {}", host.cm.len());
             assert_eq!(host.cm.next_timeout(), None);
         }
+
         self.outcome.messages = self.network.sent;
         self.outcome
     }
@@ -114,7 +117,9 @@ impl World {
             let Some(next) = next.into_iter().flatten().min() else {
                 return;
             };
+
             self.now = self.now.max(next);
+
             while let Some((to, mad)) = self.network.arrival(self.now) {
                 let from = Av {
                     local_gid: to.remote_gid,
@@ -128,11 +133,14 @@ impl World {
                 }
                 self.carry_out();
             }
+
             for host in &mut self.hosts {
                 let heard = |qpn| host.heard.contains(&qpn);
                 host.cm.handle_timeout(self.now, &heard, &mut host.out);
             }
+
             self.carry_out();
+
             while let Some(Reverse((at, _, action))) = self.actions.peek().copied() {
                 if at > self.now {
                     break;
@@ -204,6 +212,7 @@ impl World {
                 }
             }
         }
+
         match event {
             CmEvent::Established(_) => self.outcome.established += 1,
             CmEvent::Rejected(_) => self.outcome.rejected += 1,

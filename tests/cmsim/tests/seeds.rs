@@ -40,6 +40,7 @@ fn nobody_is_left_half_connected() {
         println!("{:#?}", run(seed, true));
         return;
     }
+
     let first = env("FERROCE_SIM_FIRST").unwrap_or(0);
     let seeds = env("FERROCE_SIM_SEEDS").unwrap_or(20_000);
     let mut sum = Outcome::default();
@@ -53,7 +54,9 @@ fn nobody_is_left_half_connected() {
         sum.resolved += outcome.resolved;
         sum.unheard += outcome.unheard;
     }
+
     println!("{seeds} seeds: {sum:?}");
+
     // The worlds must not be so bad, or so good, that nothing is tried.
     let each = |n: u64| n * 10 >= seeds;
     assert!(each(sum.established) && each(sum.rejected) && each(sum.left) && each(sum.resolved));

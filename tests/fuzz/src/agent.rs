@@ -78,6 +78,7 @@ pub fn run(input: &[u8]) -> bool {
         Node::new(NodeConfig::channel_adapter(1, &[2, 3])),
         Node::new(NodeConfig::switch(4, 5)),
     ];
+
     let mut pmas = [Pma::new(1, 2), Pma::new(0, 5)];
     let mut now = 0u64;
     let mut answered = false;
@@ -85,17 +86,20 @@ pub fn run(input: &[u8]) -> bool {
         let [what, port, time, rest @ ..] = step else {
             break;
         };
+
         now += 1 << (time % 40);
         let lids = if what & 0x80 == 0 {
             (PERMISSIVE_LID, PERMISSIVE_LID)
         } else {
             (u16::from(*time), u16::from(*port))
         };
+
         let envelope = Envelope {
             slid: lids.0,
             dlid: lids.1,
             sl: what >> 4 & 7,
         };
+
         for (node, pma) in nodes.iter_mut().zip(&mut pmas) {
             let port = port % 7;
             let class = if what & 0x40 == 0 { 0x81 } else { 0x01 };
@@ -104,11 +108,13 @@ pub fn run(input: &[u8]) -> bool {
                 4 => mad(rest, ferroce_wire::pma::CLASS),
                 _ => [0; LEN],
             };
+
             let mut out = Bounded {
                 asked: (what % 8 < 4).then_some(mad),
                 sent: 0,
                 others: 0,
             };
+
             match what % 8 {
                 0..=2 => node.receive(Time::from_nanos(now), port, envelope, &mad, &mut out),
                 3 => node.send(Time::from_nanos(now), port, envelope, &mad, &mut out),
@@ -139,9 +145,11 @@ pub fn run(input: &[u8]) -> bool {
                     node.set_is_sm(Time::from_nanos(now), port, what & 0x40 != 0, &mut out);
                 }
             }
+
             assert!(out.sent <= 4 && out.others <= 8);
             answered |= out.asked.is_some() && out.sent > 0;
         }
     }
+
     answered
 }

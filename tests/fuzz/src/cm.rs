@@ -91,6 +91,7 @@ pub fn run(input: &[u8]) -> bool {
         limits: LIMITS,
         stretch: 1,
     });
+
     let mut out = Out::default();
     let mut now = 0;
     cm.listen(5, !0).unwrap();
@@ -100,6 +101,7 @@ pub fn run(input: &[u8]) -> bool {
         assert!(cm.len() <= LIMITS.connections);
         accepted |= (2..10).contains(&(what % 16)) && before != (out.sent.len(), out.events);
     }
+
     for id in std::mem::take(&mut out.ids) {
         let _ = cm.destroy(Time::from_nanos(now), id, &mut out);
     }
@@ -107,6 +109,7 @@ pub fn run(input: &[u8]) -> bool {
         now = now.max(next.as_nanos());
         cm.handle_timeout(Time::from_nanos(now), &|qpn| qpn & 1 == 1, &mut out);
     }
+
     assert!(cm.is_empty());
     accepted
 }
@@ -119,6 +122,7 @@ fn step(cm: &mut Cm, out: &mut Out, now: &mut u64, of: (u8, u8, u8, &[u8])) {
         .ids
         .get(usize::from(which) % out.ids.len().max(1))
         .copied();
+
     match (what % 16, id) {
         (0, _) => {
             if let Ok(id) = cm.connect(at, &connect(which), out) {

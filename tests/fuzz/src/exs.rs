@@ -154,6 +154,7 @@ pub(crate) fn drive(limits: Limits, mut input: Unstructured<'_>) -> bool {
         if input.is_empty() || driver.sends.len() + driver.receives.len() > 256 {
             break;
         }
+
         let good = match step {
             Step::Send {
                 length,
@@ -205,12 +206,15 @@ pub(crate) fn drive(limits: Limits, mut input: Unstructured<'_>) -> bool {
                 true
             }
         };
+
         driver.act(&mut machine);
+
         // A violation is the end of the connection.
         if !good {
             break;
         }
     }
+
     machine.gone();
     machine.stop();
     driver.act(&mut machine);
@@ -236,5 +240,6 @@ fn sensible(kind: u8, flags: u8, credits: (u8, u8), length: u32, items: u8) -> V
         bytes[8..16].copy_from_slice(&length.to_be_bytes());
         bytes.resize(HEADER + length as usize, 0);
     }
+
     bytes
 }

@@ -13,9 +13,11 @@ pub fn run(input: &[u8]) -> bool {
     let Some(hello) = Hello::parse(input) else {
         return false;
     };
+
     // What is not said is not looked at.
     let bytes = hello.encode();
     assert_eq!(Hello::parse(&bytes), Some(hello));
+
     // Else the rules about credits would not keep both ends going.
     assert!(hello.data_slots >= 2 && hello.control_slots >= 4 && hello.payload >= 64);
 

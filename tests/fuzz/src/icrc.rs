@@ -11,6 +11,7 @@ pub fn run(input: &[u8]) -> bool {
     let Ok((v4, hint, seal)) = <(bool, u16, Option<u16>)>::arbitrary(&mut input) else {
         return false;
     };
+
     let bytes = input.take_rest();
     let flow = if v4 {
         Flow::v4(
@@ -27,16 +28,19 @@ pub fn run(input: &[u8]) -> bool {
             ROCE_V2_PORT,
         )
     };
+
     if bytes.len() < bth::LEN + ICRC_LEN || bytes.len() > 60_000 {
         assert!(bytes.len() > 60_000 || flow.verify(bytes, hint) == Verdict::Bad);
         return false;
     }
+
     let icrc = |id: u16, bytes: &[u8]| {
         let mut icrc = flow.start(bytes.len(), id);
         icrc.header(&bytes[..bth::LEN]);
         icrc.payload(&bytes[bth::LEN..bytes.len() - ICRC_LEN]);
         icrc.finish()
     };
+
     let mut bytes = bytes.to_vec();
     let end = bytes.len() - ICRC_LEN;
     if let Some(id) = seal {
@@ -49,11 +53,13 @@ pub fn run(input: &[u8]) -> bool {
         };
         assert_eq!(flow.verify(&bytes, hint), expected);
     }
+
     let verdict = flow.verify(&bytes, hint);
     match verdict {
         Verdict::Exact => assert_eq!(icrc(hint, &bytes), bytes[end..]),
         Verdict::WithId(id) => assert!(v4 && id != hint && icrc(id, &bytes) == bytes[end..]),
         Verdict::Bad => assert_ne!(icrc(hint, &bytes), bytes[end..]),
     }
+
     verdict.is_good()
 }

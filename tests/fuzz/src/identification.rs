@@ -46,11 +46,13 @@ pub fn run(input: &[u8]) -> bool {
     let [sender, low, high, steps @ ..] = input else {
         return false;
     };
+
     let sender = [Honest::Zero, Honest::Runs, Honest::Counts][usize::from(sender % 3)];
     let first = match sender {
         Honest::Counts => u16::from_le_bytes([*low, *high]),
         _ => 0,
     };
+
     let mut flow = Flow {
         habit: Habit::default(),
         sender,
@@ -61,6 +63,7 @@ pub fn run(input: &[u8]) -> bool {
         shown: 0,
         damaged: 0,
     };
+
     // So short inputs have shown a habit, too.
     for _ in 0..u32::from(*low) + u32::from(*high) {
         flow.send(0);
@@ -79,6 +82,7 @@ pub fn run(input: &[u8]) -> bool {
             _ => flow.damage(u16::from_le_bytes([step[0] & 0xf8, step[1]])),
         }
     }
+
     flow.is_held()
 }
 
@@ -108,11 +112,13 @@ impl Flow {
         if matches!(self.sender, Honest::Counts) {
             self.held.retain(|id| newest.wrapping_sub(*id) <= WINDOW);
         }
+
         if self.held.is_empty() {
             // All are lost, and the sender goes on.
             self.last = newest;
             return;
         }
+
         let id = self.held.remove(which % self.held.len());
         for _ in 0..copies {
             assert!(
@@ -122,6 +128,7 @@ impl Flow {
                 self.habit
             );
         }
+
         self.last = id;
         self.delivered += 1;
         self.shown += 1;

@@ -51,6 +51,7 @@ pub fn run(input: &[u8]) -> bool {
                 change.or_else(|| frame.and_then(|frame| training.receive(now, &frame)))
             }
         };
+
         match change {
             Some(Change::Up(_)) => {
                 assert!(!up, "up twice");
@@ -65,6 +66,7 @@ pub fn run(input: &[u8]) -> bool {
             None => {}
         }
     }
+
     came
 }
 

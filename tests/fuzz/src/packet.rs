@@ -10,14 +10,17 @@ pub fn run(datagram: &[u8]) -> bool {
         assert_eq!(Lrh::parse(&out).map(|(again, _)| again), Some(header));
         let _ = Grh::parse(rest);
     }
+
     let Ok(packet) = Packet::parse(datagram) else {
         return false;
     };
+
     assert_eq!(packet.ext.headers(), packet.info.headers);
     let header = Header {
         bth: packet.bth,
         ext: packet.ext,
     };
+
     let mut out = [0; MAX_HEADER];
     let n = header.emit(&mut out);
     assert_eq!(n, header.len());

@@ -50,6 +50,7 @@ pub fn run(input: &[u8]) -> bool {
         if input.is_empty() {
             break;
         }
+
         let came = match step {
             Step::Segment {
                 kind,
@@ -69,14 +70,17 @@ pub fn run(input: &[u8]) -> bool {
                 continue;
             }
         };
+
         let _ = rmpp::kind(&came);
         if rmpp::is_active(&came) {
             // Whoever gives up takes nothing.
             taken |= !matches!(receiver.take(&came).end, Some(Err(_)));
         }
+
         if let Some(sender) = &mut sender {
             let _ = sender.answered(&came);
         }
     }
+
     taken
 }

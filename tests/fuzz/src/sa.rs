@@ -43,6 +43,7 @@ pub fn run(input: &[u8]) -> bool {
         if input.is_empty() || asked.len() > 64 {
             break;
         }
+
         match step {
             Step::Ask {
                 port,
@@ -98,6 +99,7 @@ pub fn run(input: &[u8]) -> bool {
             }
         }
     }
+
     while let Some(next) = client.next_timeout() {
         assert!(
             next <= Time::from_nanos(now + 3 * SECOND),
@@ -106,6 +108,7 @@ pub fn run(input: &[u8]) -> bool {
         now = now.max(next.as_nanos());
         client.handle_timeout(Time::from_nanos(now));
     }
+
     answered
 }
 

@@ -75,6 +75,7 @@ impl Hostile {
             PayloadRule::None => 0,
             _ => usize::from(self.payload % (MTU + 9)),
         };
+
         let header = Header {
             bth: Bth {
                 opcode: self.opcode,
@@ -89,6 +90,7 @@ impl Hostile {
             },
             ext: self.headers(row.headers, buffers),
         };
+
         let mut bytes = vec![0; MAX_HEADER];
         let n = header.emit(&mut bytes);
         bytes.truncate(n);
@@ -98,6 +100,7 @@ impl Hostile {
             let at = usize::from(at) % bytes.len();
             bytes[at] ^= change;
         }
+
         Some(bytes)
     }
 
@@ -114,6 +117,7 @@ impl Hostile {
         } else {
             self.words.0
         };
+
         let has = |header| set.contains(header);
         Ext {
             feth: has(HeaderSet::FETH).then_some(Feth {
@@ -154,6 +158,7 @@ pub fn run(input: &[u8]) -> bool {
     let Ok(set) = input.arbitrary::<Set>() else {
         return false;
     };
+
     let service = SERVICES[usize::from(set.service) % SERVICES.len()];
     let state = [QpState::Rts, QpState::Rtr, QpState::Init][usize::from(set.state) % 3];
     let mut attr = usual();
@@ -173,6 +178,7 @@ pub fn run(input: &[u8]) -> bool {
         }
         acknowledged |= take(&mut tester, service, &buffers, step);
     }
+
     let sent = tester.sent();
     assert!(sent.len() < 4_000, "it talks without end");
     acknowledged |= answers(&sent);
@@ -189,15 +195,18 @@ fn buffers(tester: &mut Tester) -> Buffers {
         | Access::REMOTE_ATOMIC
         | Access::FLUSH_GLOBAL
         | Access::FLUSH_PERSISTENT;
+
     let buffers = Buffers {
         open: tester.buffer(2_000, all | Access::LOCAL_WRITE),
         local: tester.buffer(2_000, Access::LOCAL_WRITE),
         closed: tester.buffer(2_000, Access::REMOTE_READ),
     };
+
     for (srq, pd) in SRQS {
         tester.memory().borrow_mut().srqs.insert(srq, pd);
         tester.host.xrc.borrow_mut().insert(srq, Default::default());
     }
+
     buffers
 }
 
@@ -244,6 +253,7 @@ fn take(tester: &mut Tester, service: QpType, buffers: &Buffers, step: Step) -> 
             tester.expire();
         }
     }
+
     false
 }
 
@@ -277,10 +287,12 @@ fn post(tester: &mut Tester, service: QpType, buffers: &Buffers, op: u8, fence: 
             swap: 1,
         },
     };
+
     let mut flags = SendFlags::SIGNALED;
     if fence {
         flags |= SendFlags::FENCE;
     }
+
     let _ = tester.qp.post_send(&SendRequest {
         wr_id: 0,
         op,

@@ -71,15 +71,18 @@ fn replay(target: &Target) {
             "nothing in {} gets past the first check",
             path.display()
         );
+
         for n in 0..MUTANTS {
             (target.run)(&mutate(&mut SmallRng::seed_from_u64(n), bytes));
         }
     }
+
     assert!(
         taken >= LEAST_TAKEN,
         "only {taken} of {} seeds get past the first check",
         seeds.len()
     );
+
     for n in 0..RANDOM {
         let mut rng = SmallRng::seed_from_u64(n);
         let len = rng.random_range(0..600);

@@ -14,17 +14,20 @@ pub(crate) fn install(packages: &[&str]) -> Result<()> {
         "xtask: installing the Debian packages that are missing: {}",
         packages.join(" ")
     );
+
     if which("apt-get").is_none() {
         bail!(
             "this is not a Debian system; please install: {}",
             packages.join(" ")
         );
     }
+
     if get(packages).is_err() {
         // The package lists of a fresh machine may be absent or old.
         apt(&["update", "-qq"])?;
         get(packages)?;
     }
+
     Ok(())
 }
 
@@ -43,20 +46,24 @@ pub(crate) fn fetch(package: &str, to: &Path) -> Result<()> {
         }
         Ok(())
     };
+
     if download().is_err() {
         apt(&["update", "-qq"])?;
         download()?;
     }
+
     let archive = fs::read_dir(to)?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
         .with_context(|| format!("apt-get download {package} left no package"))?;
+
     let status = Command::new("dpkg-deb")
         .arg("-x")
         .arg(&archive)
         .arg(to)
         .status()
         .context("dpkg-deb")?;
+
     if status.success() {
         Ok(())
     } else {
@@ -85,10 +92,12 @@ fn apt(arguments: &[&str]) -> Result<()> {
         sudo.arg("env");
         sudo
     };
+
     command
         .args(["DEBIAN_FRONTEND=noninteractive", "apt-get"])
         .args(arguments)
         .stdout(Stdio::null());
+
     let status = command.status().context("apt-get")?;
     if status.success() {
         Ok(())

@@ -71,6 +71,7 @@ pub fn product() -> Result<PathBuf> {
 /// Builds some packages and answers the directory that holds the results.
 pub fn packages(names: &[&str]) -> Result<PathBuf> {
     let dir = release_dir()?;
+
     // In the mode that this program was built in: `cargo run --profile unit -p xtask` tries the
     // product with all checks.
     let profile = match dir.file_name().and_then(|name| name.to_str()) {
@@ -88,6 +89,7 @@ pub fn packages(names: &[&str]) -> Result<PathBuf> {
     if !status.success() {
         bail!("cargo build failed: {status}");
     }
+
     Ok(dir)
 }
 
@@ -120,6 +122,7 @@ fn link_exs() -> Result<PathBuf> {
     if modified(&library).is_ok_and(|built| built > newest) {
         return Ok(dir);
     }
+
     // Under another name first: cases run beside each other, and one of them may be using it.
     let unfinished = dir.join(format!("{EXS_SONAME}.{}", std::process::id()));
     let mut command = Command::new("cc");
@@ -133,6 +136,7 @@ fn link_exs() -> Result<PathBuf> {
         .arg(&archive)
         .arg("-Wl,--no-whole-archive")
         .args(["-lrdmacm", "-libverbs", "-lpthread", "-ldl", "-lm"]);
+
     let output = command.output().context("cc")?;
     if !output.status.success() {
         bail!(
@@ -140,6 +144,7 @@ fn link_exs() -> Result<PathBuf> {
             String::from_utf8_lossy(&output.stderr)
         );
     }
+
     let moved =
         |from: &Path, to: &Path| fs::rename(from, to).with_context(|| format!("{}", to.display()));
     moved(&unfinished, &library)?;

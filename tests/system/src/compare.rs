@@ -68,11 +68,13 @@ pub fn run() -> Result<bool> {
         "--results",
         &*results,
     ];
+
     let ended = guest::run(&command, &share, "suite", LIMIT).map_err(Stop::into_error)?;
     print!("{}", ended.out);
     if !ended.success() {
         bail!("the guest: {}\n{}", ended.ending(), ended.err);
     }
+
     let [rxe, ferroce] = [read(&share, "rxe")?, read(&share, "ferroce")?];
     let page = build::workspace().join(PAGE);
     fs::write(&page, text(&rxe, &ferroce)).with_context(|| format!("{}", page.display()))?;
@@ -90,6 +92,7 @@ pub fn inside(tests: &Path, results: &Path) -> Result<()> {
     let _huge = HugePages::lend();
     let rxe = Contestant::rxe()?;
     let ferroce = Contestant::ferroce(&build::release_dir()?)?;
+
     // The first GID of rdma_rxe is the link-local one, which says nothing about its interface.
     for (contestant, gid) in [(&rxe, "1"), (&ferroce, "0")] {
         let [end, _] = contestant.alone();
@@ -106,22 +109,26 @@ pub fn inside(tests: &Path, results: &Path) -> Result<()> {
             .env("LIMIT", TEST_LIMIT)
             .env("RESULTS", file(results, contestant.name))
             .current_dir(tests);
+
         let ended = process::run(
             command,
             results,
             &format!("{}-suite", contestant.name),
             LIMIT,
         )?;
+
         println!(
             "{}: {}, {:.0} s",
             contestant.name,
             ended.ending(),
             ended.elapsed.as_secs_f64()
         );
+
         if !ended.success() {
             bail!("{}\n{}", ended.out, ended.err);
         }
     }
+
     Ok(())
 }
 
@@ -165,6 +172,7 @@ fn sums(rxe: &[Outcome], ferroce: &[Outcome]) -> String {
             all.len()
         );
     }
+
     text
 }
 
@@ -178,6 +186,7 @@ fn text(rxe: &[Outcome], ferroce: &[Outcome]) -> String {
             behind.join(", ")
         ),
     };
+
     let mut page = format!(
         "# rdma-core's suite over rdma_rxe and over ferroce\n\n\
          Written by `cargo xtask pyverbs-rxe`, which runs Debian's pyverbs suite (tests for other vendors' devices left out), test by \
@@ -187,36 +196,43 @@ fn text(rxe: &[Outcome], ferroce: &[Outcome]) -> String {
          | test | rdma_rxe | ferroce |\n|---|---|---|\n",
         sums(rxe, ferroce)
     );
+
     let mut rows: BTreeMap<&str, [Option<&Outcome>; 2]> = BTreeMap::new();
     for (column, all) in [rxe, ferroce].into_iter().enumerate() {
         for one in all {
             rows.entry(&one.name).or_default()[column] = Some(one);
         }
     }
+
     for (name, cells) in rows {
         let [a, b] = cells.map(cell);
         let _ = writeln!(page, "| `{name}` | {a} | {b} |");
     }
+
     page
 }
 
 fn cell(outcome: Option<&Outcome>) -> String {
     const LONGEST: usize = 90;
+
     let Some(outcome) = outcome else {
         return "no such test".to_owned();
     };
+
     let word = match outcome.verdict {
         Verdict::Passed => return "passed".to_owned(),
         Verdict::Skipped => "skipped",
         Verdict::Failed => "failed",
         Verdict::Hung => return "hung".to_owned(),
     };
+
     let words: String = outcome
         .words
         .split_whitespace()
         .collect::<Vec<_>>()
         .join(" ")
         .replace('|', "/");
+
     match words.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{word}: {}…", &words[..end]),
         None => format!("{word}: {words}"),

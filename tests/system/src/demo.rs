@@ -22,6 +22,7 @@ pub fn run() -> Result<()> {
         port: free_port()?,
         limit: Duration::from_secs(60),
     };
+
     // A runtime directory of its own, at whatever address is free: a device that is up is left
     // alone.
     let mut host = Host::new(&programs, "", None)?;
@@ -30,6 +31,7 @@ pub fn run() -> Result<()> {
         "xtask: ferroced is up at {}; one ib_write_bw serves, another one writes to it:",
         host.address
     );
+
     let ends = pair
         .run(&host, &host, dir.path())
         .map_err(Stop::into_error)?;

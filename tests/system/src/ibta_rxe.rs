@@ -78,11 +78,13 @@ pub fn run() -> Result<bool> {
         if !deadly.is_empty() {
             command.extend(["--without", &without]);
         }
+
         let ended = guest::run(&command, &share, "suite", LIMIT).map_err(Stop::into_error)?;
         print!("{}", ended.out);
         if ended.success() {
             break;
         }
+
         match last_begun(&share, &families(&deadly)?) {
             Some(test) if ended.code() == Some(CRASHED) && deadly.len() < CRASHES => {
                 println!("{test} ends the kernel");
@@ -94,6 +96,7 @@ pub fn run() -> Result<bool> {
             _ => bail!("the guest: {}\n{}", ended.ending(), ended.err),
         }
     }
+
     let kernel = fs::read_to_string(share.join("kernel"))?;
     let mut outcomes = Vec::new();
     for family in families(&deadly)? {
@@ -101,6 +104,7 @@ pub fn run() -> Result<bool> {
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         outcomes.extend(serde_json::from_str::<Document>(&text)?.tests);
     }
+
     let page = build::workspace().join(PAGE);
     fs::write(&page, text(kernel.trim(), &outcomes, &deadly))
         .with_context(|| page.display().to_string())?;
@@ -156,6 +160,7 @@ pub fn inside(results: &Path, without: &[String]) -> Result<()> {
         if file(results, &family.name).exists() {
             continue;
         }
+
         // Anew for each: what one did to the device's side is not the next one's.
         let mut agent = Command::new(&program);
         let listen = format!("{DEVICE}:{PORT}");
@@ -164,6 +169,7 @@ pub fn inside(results: &Path, without: &[String]) -> Result<()> {
         if !agent.listens(PORT, LISTEN_LIMIT) {
             bail!("the agent does not listen: {}", agent.kill().err);
         }
+
         let mut suite = Command::new("ip");
         suite
             .args(["netns", "exec", SPACE])
@@ -174,6 +180,7 @@ pub fn inside(results: &Path, without: &[String]) -> Result<()> {
             .arg("--json")
             .arg(file(results, &family.name))
             .current_dir("/tmp");
+
         fs::write(results.join(CURRENT), &family.name)?;
         let ended = process::run(suite, results, &family.name, FAMILY_LIMIT)?;
         let last = ended.out.lines().last().unwrap_or_default();
@@ -182,11 +189,13 @@ pub fn inside(results: &Path, without: &[String]) -> Result<()> {
             family.name,
             ended.elapsed.as_secs_f64()
         );
+
         agent.kill();
         if ended.code().is_none() {
             bail!("{}: {}\n{}", family.name, ended.ending(), ended.err);
         }
     }
+
     Ok(())
 }
 
@@ -228,6 +237,7 @@ fn link() -> Result<()> {
             "rdma", "link", "add", "rxe0", "type", "rxe", "netdev", "rveth",
         ],
     ];
+
     for step in steps {
         done(Command::new(step[0]).args(&step[1..]))?;
     }
@@ -255,6 +265,7 @@ fn text(kernel: &str, outcomes: &[Outcome], deadly: &BTreeSet<String>) -> String
         0 => "none".to_owned(),
         _ => deadly.iter().cloned().collect::<Vec<_>>().join(", "),
     };
+
     let mut page = format!(
         "# The conformance suite against rdma_rxe\n\n\
          Written by `cargo xtask ibta-rxe`, which runs `ferroce-ibta` against the kernel's soft-RoCE in the guest of `tests/interop`: Linux {kernel}.\n\
@@ -262,10 +273,12 @@ fn text(kernel: &str, outcomes: &[Outcome], deadly: &BTreeSet<String>) -> String
          | family | passed | failed | not applicable | errors |\n|---|---|---|---|---|\n",
         sums(outcomes)
     );
+
     let mut families: BTreeMap<&str, Vec<Outcome>> = BTreeMap::new();
     for one in outcomes {
         families.entry(&one.family).or_default().push(one.clone());
     }
+
     for (family, all) in &families {
         let [passed, failed, not, errors] =
             ["PASS", "FAIL", "N/A", "ERROR"].map(|result| count(all, result));
@@ -274,6 +287,7 @@ fn text(kernel: &str, outcomes: &[Outcome], deadly: &BTreeSet<String>) -> String
             "| {family} | {passed} | {failed} | {not} | {errors} |"
         );
     }
+
     page += "\n| test | statements | what | result | what was seen |\n|---|---|---|---|---|\n";
     let bad = |one: &&Outcome| one.result != "PASS" && one.result != "N/A";
     for one in outcomes.iter().filter(bad) {
@@ -287,6 +301,7 @@ fn text(kernel: &str, outcomes: &[Outcome], deadly: &BTreeSet<String>) -> String
             cell(&one.reason)
         );
     }
+
     page
 }
 
@@ -343,6 +358,7 @@ mod tests {
             result: result.to_owned(),
             reason: "x".repeat(300),
         };
+
         let page = text(
             "6.1",
             &[one("GOOD", "PASS"), one("BAD", "FAIL")],
@@ -353,6 +369,7 @@ mod tests {
             page.contains("| BAD | C9-1 | a \\| b | FAIL | xxx"),
             "{page}"
         );
+
         assert!(!page.contains("GOOD") && !page.contains(&"x".repeat(201)));
     }
 }

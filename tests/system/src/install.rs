@@ -56,6 +56,7 @@ pub fn copy_data(prefix: &Path) -> Result<PathBuf> {
 /// now below the prefix.
 pub fn copy_exs(from: &Path, prefix: &Path) -> Result<Vec<PathBuf>> {
     const VERSION: &str = env!("CARGO_PKG_VERSION");
+
     let sources = build::workspace().join("exs");
     let lib = prefix.join("lib");
     let real = format!("libexs.so.{VERSION}");
@@ -70,6 +71,7 @@ pub fn copy_exs(from: &Path, prefix: &Path) -> Result<Vec<PathBuf>> {
             "exs.h",
         )?,
     ];
+
     let template = fs::read_to_string(sources.join("exs.pc.in")).context("exs.pc.in")?;
     let prefix_text = prefix
         .to_str()
@@ -78,6 +80,7 @@ pub fn copy_exs(from: &Path, prefix: &Path) -> Result<Vec<PathBuf>> {
         .replace("@PREFIX@", prefix_text)
         .replace("@VERSION@", VERSION);
     installed.push(write(&text, &lib.join("pkgconfig"), "exs.pc")?);
+
     for page in fs::read_dir(sources.join("man")).context("exs/man")? {
         let page = page?.path();
         let name = page.file_name().and_then(|name| name.to_str());
@@ -87,6 +90,7 @@ pub fn copy_exs(from: &Path, prefix: &Path) -> Result<Vec<PathBuf>> {
         let dir = prefix.join(format!("share/man/man{section}"));
         installed.push(place(&page, &dir, name)?);
     }
+
     Ok(installed)
 }
 

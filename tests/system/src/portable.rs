@@ -170,6 +170,7 @@ pub fn tests(target: Target, packages: &[&str]) -> Result<Vec<PathBuf>> {
         .filter(|message: &serde_json::Value| message["profile"]["test"] == true)
         .filter_map(|message| message["executable"].as_str().map(PathBuf::from))
         .collect();
+
     match programs.is_empty() {
         true => bail!("cargo zigbuild tells of no test"),
         false => Ok(programs),
@@ -186,6 +187,7 @@ fn zigbuild(target: Target) -> Result<Command> {
     if !target.flags().is_empty() {
         command.env("RUSTFLAGS", target.flags());
     }
+
     let path = env::var_os("PATH").unwrap_or_default();
     let path = env::join_paths(iter::once(tools.join("bin")).chain(env::split_paths(&path)))?;
     command
@@ -209,6 +211,7 @@ fn tools() -> Result<PathBuf> {
     if dir.exists() {
         return Ok(dir);
     }
+
     println!("xtask: installing {} from PyPI", TOOLS.join(" and "));
     let fresh = tempfile::Builder::new()
         .prefix(".zig-")
@@ -219,13 +222,16 @@ fn tools() -> Result<PathBuf> {
         .arg(&packages)
         .args(["--disable-pip-version-check", "--root-user-action=ignore"])
         .args(TOOLS);
+
     output_of(&mut pip)?;
+
     // Whoever comes second finds it there, and the same.
     if let Err(error) = fs::rename(&packages, &dir)
         && !dir.exists()
     {
         return Err(error).with_context(|| format!("{}", dir.display()));
     }
+
     Ok(dir)
 }
 
@@ -243,6 +249,7 @@ fn check(target: Target, file: &Path) -> Result<()> {
             );
         }
     }
+
     for library in &wants.libraries {
         if !target.libraries().contains(&library.as_str()) {
             bail!(
@@ -251,10 +258,12 @@ fn check(target: Target, file: &Path) -> Result<()> {
             );
         }
     }
+
     // A file that asks for nothing was not read.
     if wants.libraries.is_empty() || (wants.versions.is_empty() && target != Target::X86_64Musl) {
         bail!("readelf says nothing of what {} needs", file.display());
     }
+
     Ok(())
 }
 
@@ -284,6 +293,7 @@ fn wants(headers: &str) -> Wants {
             wants.versions.push(name.to_owned());
         }
     }
+
     wants
 }
 

@@ -220,6 +220,7 @@ mod tests {
             };
             assert_eq!(run.command, ["ib_write_bw", "-a", "--runtime-dir", "x"]);
         }
+
         let line = [
             "ferroce",
             "up",
@@ -230,6 +231,7 @@ mod tests {
             "--runtime-dir",
             "/x",
         ];
+
         let arguments = Arguments::try_parse_from(line).unwrap();
         assert_eq!(arguments.runtime_dir.as_deref(), Some("/x".as_ref()));
     }

@@ -24,6 +24,7 @@ pub(crate) fn up(dir: &RuntimeDir, up: &Up) -> Result<ExitCode, Error> {
     for cable in &up.cable {
         command.arg("--cable").arg(cable);
     }
+
     for (option, value) in [
         ("--netdev", &up.netdev),
         ("--link-layer", &up.link_layer),
@@ -33,6 +34,7 @@ pub(crate) fn up(dir: &RuntimeDir, up: &Up) -> Result<ExitCode, Error> {
             command.arg(option).arg(value);
         }
     }
+
     if let Some(config) = &up.config {
         command.arg("--config").arg(config);
     }
@@ -42,6 +44,7 @@ pub(crate) fn up(dir: &RuntimeDir, up: &Up) -> Result<ExitCode, Error> {
     if let Some(factor) = up.stretch_timeouts {
         command.arg("--stretch-timeouts").arg(factor.to_string());
     }
+
     if up.foreground {
         let source = command.arg("--foreground").exec();
         return Err(Error::Exec {
@@ -49,10 +52,12 @@ pub(crate) fn up(dir: &RuntimeDir, up: &Up) -> Result<ExitCode, Error> {
             source,
         });
     }
+
     {
         let _turn = Turn::take(dir)?;
         start(&mut command)?;
     }
+
     let status = Client::connect(dir)?.status()?;
     let addrs: Vec<String> = status.gids.iter().map(|gid| gid.addr.to_string()).collect();
     match status.device.ib_ports {
@@ -68,6 +73,7 @@ pub(crate) fn up(dir: &RuntimeDir, up: &Up) -> Result<ExitCode, Error> {
         1 => println!("{} is up with an InfiniBand port", status.device.name),
         n => println!("{} is up with {n} InfiniBand ports", status.device.name),
     }
+
     Ok(ExitCode::SUCCESS)
 }
 
@@ -98,6 +104,7 @@ pub(crate) fn down(dir: &RuntimeDir) -> Result<ExitCode, Error> {
         Ok(()) | Err(ControlError::Closed) => {}
         Err(error) => return Err(error.into()),
     }
+
     let deadline = Instant::now() + PATIENCE;
     loop {
         match client.wait_event(deadline.saturating_duration_since(Instant::now())) {
@@ -110,6 +117,7 @@ pub(crate) fn down(dir: &RuntimeDir) -> Result<ExitCode, Error> {
             }
         }
     }
+
     let users = status.clients.iter().filter(|client| client.slot.is_some());
     for user in users {
         eprintln!(
@@ -117,6 +125,7 @@ pub(crate) fn down(dir: &RuntimeDir) -> Result<ExitCode, Error> {
             user.name, user.pid
         );
     }
+
     Ok(ExitCode::SUCCESS)
 }
 
@@ -142,6 +151,7 @@ pub(crate) fn ensure(dir: &RuntimeDir, idle_exit: u64) -> Result<Client, Error> 
         Err(ControlError::NotRunning { .. }) => {}
         other => return Ok(other?),
     }
+
     let _turn = Turn::take(dir)?;
     match Client::connect(dir) {
         Err(ControlError::NotRunning { .. }) => {}
@@ -156,7 +166,9 @@ pub(crate) fn ensure(dir: &RuntimeDir, idle_exit: u64) -> Result<Client, Error> 
         true => command.arg("--config").arg(&remembered),
         false => command.arg("--idle-exit").arg(idle_exit.to_string()),
     };
+
     let started = start(&mut command);
+
     // Somebody may have started one by other means in this moment.
     let mut client = match (started, Client::connect(dir)) {
         (_, Ok(client)) => client,

@@ -29,10 +29,12 @@ impl Libibverbs {
         if handle.is_null() {
             return Err(last_error());
         }
+
         let address = |name: &CStr| -> *mut c_void {
             // SAFETY: a live handle and a NUL-terminated name.
             unsafe { libc::dlsym(handle, name.as_ptr()) }
         };
+
         // Where queue pairs have `comp_mask` is for the provider to find out: the newest place fits
         // all.
         let newest = LAYOUTS.iter().map(Layout::qp_mask).max();

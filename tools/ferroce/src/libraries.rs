@@ -99,6 +99,7 @@ impl Found {
                 lib
             }
         };
+
         match has_separator(&place) {
             true => Err(Error::Separator(place)),
             false => Ok(place),
@@ -167,6 +168,7 @@ mod tests {
             found.shim,
             temp.path().join("lib/ferroce/libferroce-shim.so")
         );
+
         assert_eq!(found.driver, temp.path().join("lib/ferroce/libferroce"));
         assert!(!dir.path().exists());
 
@@ -184,16 +186,19 @@ mod tests {
             "bin/libferroce_provider.so",
             "bin/libferroce_provider.d",
         ]);
+
         for _ in 0..2 {
             let found = find_from(&exe, &dir).unwrap();
             assert_eq!(found.shim, temp.path().join("bin/libferroce_shim.so"));
             assert_eq!(found.driver, dir.lib().join("libferroce"));
         }
+
         for number in pabi::numbers() {
             let link = pabi::driver_file(&dir.lib().join("libferroce").to_string_lossy(), number);
             let target = fs::read_link(link).unwrap();
             assert_eq!(target, temp.path().join("bin/libferroce_provider.so"));
         }
+
         let links = pabi::numbers().count();
         assert_eq!(fs::read_dir(dir.lib()).unwrap().count(), links);
         assert_eq!(fs::read_dir(temp.path().join("bin")).unwrap().count(), 4);

@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         Command::Devices { check: false } => show::devices(&dir),
         Command::Devices { check: true } => show::check(&dir),
     };
+
     match result {
         Ok(code) => code,
         Err(error) => {

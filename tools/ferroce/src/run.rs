@@ -32,6 +32,7 @@ pub(crate) fn run(dir: &RuntimeDir, run: &Run) -> Result<ExitCode, Error> {
         Some(runtime) => sanitizer::first(runtime, preload),
         None => preload,
     };
+
     let drivers = appended(env::var_os("RDMAV_DRIVERS"), &libraries.driver, &[':', ';']);
     let options = sanitizer.options(env::var_os("TSAN_OPTIONS"));
     let source = Command::new(program)
@@ -41,6 +42,7 @@ pub(crate) fn run(dir: &RuntimeDir, run: &Run) -> Result<ExitCode, Error> {
         .env("RDMAV_DRIVERS", drivers)
         .env("FERROCE_RUNTIME_DIR", dir.path())
         .exec();
+
     Err(Error::Exec {
         program: program.to_string_lossy().into_owned(),
         source,

@@ -47,12 +47,14 @@ pub(crate) fn devices(dir: &RuntimeDir) -> Result<ExitCode, Error> {
         "NODE GUID",
         "",
     ]);
+
     for name in names {
         let device = class.join(&name);
         let mut ports: Vec<u32> = entries(&device.join("ports"));
         ports.sort_unstable();
         let mut netdevs: Vec<String> = entries(&device.join("device/net"));
         netdevs.sort();
+
         for port in ports {
             let port_dir = device.join("ports").join(port.to_string());
             let state = read(&port_dir.join("state"));
@@ -74,6 +76,7 @@ pub(crate) fn devices(dir: &RuntimeDir) -> Result<ExitCode, Error> {
             ]);
         }
     }
+
     print(&trimmed(&table))
 }
 
@@ -127,7 +130,9 @@ fn describe(status: &Status, dir: &RuntimeDir) -> String {
         .chunks(2)
         .map(|pair| format!("{:02x}{:02x}", pair[0], pair[1]))
         .collect();
+
     let state = if device.port_active { "ACTIVE" } else { "DOWN" };
+
     // Ports with cables have states and rates each of their own: sysfs and ibstat show them.
     let port = match device.ib_ports {
         0 => format!(
@@ -142,6 +147,7 @@ fn describe(status: &Status, dir: &RuntimeDir) -> String {
             device.active_mtu
         ),
     };
+
     let mut text = format!(
         "{} ({}), node GUID {}\n\
          {}\n\
@@ -160,6 +166,7 @@ fn describe(status: &Status, dir: &RuntimeDir) -> String {
         status.slots.free,
         status.slots.resting,
     );
+
     let cm = &status.cm;
     if cm.programs > 0 {
         text += &format!(
@@ -170,6 +177,7 @@ fn describe(status: &Status, dir: &RuntimeDir) -> String {
             cm.services.len(),
         );
     }
+
     text.push('\n');
     let mut gids = table(&["GID", "ADDRESS", "NETDEV"]);
     for gid in &status.gids {
@@ -179,6 +187,7 @@ fn describe(status: &Status, dir: &RuntimeDir) -> String {
             gid.ifname.clone(),
         ]);
     }
+
     text += &trimmed(&gids);
     text.push('\n');
     let mut clients = table(&["SLOT", "PID", "PROGRAM", "SINCE"]);
@@ -190,6 +199,7 @@ fn describe(status: &Status, dir: &RuntimeDir) -> String {
             duration(client.seconds),
         ]);
     }
+
     text += &trimmed(&clients);
     text.push('\n');
     let mut counters = table(&["COUNTER", "VALUE"]);

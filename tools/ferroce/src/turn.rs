@@ -40,6 +40,7 @@ impl Turn {
                 Err(Errno::AGAIN | Errno::ACCESS | Errno::INTR) => {}
                 Err(errno) => return Err(failed(errno)),
             }
+
             if Instant::now() >= deadline {
                 let holder = holder(premises.marker()).map_err(failed)?;
                 // Who has let go in this moment has no number.
@@ -51,6 +52,7 @@ impl Turn {
                     });
                 }
             }
+
             thread::sleep(PAUSE);
         }
     }
@@ -70,6 +72,7 @@ fn holder(marker: impl AsFd) -> Result<libc::flock, Errno> {
         l_len: 0,
         l_pid: 0,
     };
+
     // SAFETY: the descriptor is open, and the lock is the caller's to be written.
     match unsafe { libc::fcntl(marker.as_fd().as_raw_fd(), libc::F_GETLK, &raw mut lock) } {
         -1 => {

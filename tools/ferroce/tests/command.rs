@@ -43,6 +43,7 @@ fn up_status_devices_down() {
         output.contains("port 1: ACTIVE") && output.contains(addr),
         "{output}"
     );
+
     let output = text(&place.output(&["devices"]).stdout);
     assert!(
         output
@@ -56,6 +57,7 @@ fn up_status_devices_down() {
         output.status.success() && output.stderr.is_empty(),
         "{output:?}"
     );
+
     assert!(!place.dir().exists());
     assert_eq!(place.output(&["down"]).status.code(), Some(1));
 }
@@ -76,6 +78,7 @@ fn first_uses_at_once_start_one_daemon() {
                 .unwrap()
         })
         .collect();
+
     let lib = place.dir().join("lib");
     let expected = format!(
         "{}/libferroce_shim.so mine:{}/libferroce {}\n",
@@ -83,12 +86,14 @@ fn first_uses_at_once_start_one_daemon() {
         lib.display(),
         place.dir().display()
     );
+
     for child in children {
         let output = child.wait_with_output().unwrap();
         assert_eq!(text(&output.stderr), "");
         assert_eq!(text(&output.stdout), expected);
         assert_eq!(output.status.code(), Some(7));
     }
+
     let links = fs::read_dir(&lib).unwrap().flatten();
     let names: Vec<_> = links
         .map(|entry| entry.file_name().into_string().unwrap())
@@ -120,6 +125,7 @@ fn an_idle_daemon_stays_while_the_program_has_yet_to_open_the_device() {
         .ferroce(&["run", "--idle-exit", "1", "--", "sleep", "3"])
         .spawn()
         .unwrap();
+
     let start = Instant::now();
     while !place.dir().join("ferroced.sock").exists() {
         assert!(
@@ -128,11 +134,13 @@ fn an_idle_daemon_stays_while_the_program_has_yet_to_open_the_device() {
         );
         std::thread::sleep(Duration::from_millis(10));
     }
+
     assert!(child.wait().unwrap().success());
     assert!(
         place.dir().join("ferroced.sock").exists(),
         "it left under the program's feet"
     );
+
     while place.dir().exists() {
         assert!(
             start.elapsed() < Duration::from_secs(20),
@@ -171,6 +179,7 @@ fn few_descriptors_are_enough() {
         "ulimit -n 40; exec {} run -- true",
         place.temp.path().join("ferroce").display()
     );
+
     let output = Command::new("sh")
         .args(["-c", &few])
         .env("FERROCE_RUNTIME_DIR", place.dir())
@@ -186,6 +195,7 @@ fn who_starts_a_daemon_and_does_not_finish_is_named() {
     let Some(place) = Place::new() else { return };
     place.configure();
     assert!(place.output(&["up"]).status.success());
+
     // Killed, it leaves the directory and its marker behind.
     let status = place.output(&["status", "--json"]);
     let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
@@ -199,16 +209,19 @@ fn who_starts_a_daemon_and_does_not_finish_is_named() {
         .arg(place.dir().join(".ferroce-runtime"))
         .stdout(Stdio::piped())
         .spawn();
+
     let Ok(mut holder) = holder else {
         eprintln!("skipped: there is no python3");
         return;
     };
+
     let mut line = String::new();
     std::io::BufRead::read_line(
         &mut std::io::BufReader::new(holder.stdout.take().unwrap()),
         &mut line,
     )
     .unwrap();
+
     assert_eq!(line, "held\n");
     let start = Instant::now();
     let output = place.output(&["run", "--", "true"]);
@@ -221,6 +234,7 @@ fn who_starts_a_daemon_and_does_not_finish_is_named() {
         words.contains("which is stopped") && words.contains(&format!("process {}", holder.id())),
         "{words}"
     );
+
     // And then it is started as it was.
     let output = place.output(&["run", "--", "true"]);
     assert!(output.status.success(), "{output:?}");
@@ -241,9 +255,11 @@ fn a_directory_with_somebodys_files_is_left_alone() {
         let output = place.output(arguments);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
     }
+
     assert!(text(&place.output(&["up"]).stderr).contains("is not empty"));
     assert_eq!(fs::read_dir(place.dir()).unwrap().count(), 3);
     fs::remove_dir_all(place.dir()).unwrap();
+
     // An empty one is used, and left as it was.
     fs::create_dir(place.dir()).unwrap();
     assert!(place.output(&["up"]).status.success());
@@ -292,6 +308,7 @@ fn a_libibverbs_without_driver_is_named() {
         let mut command = place.ferroce(arguments);
         command.env("LD_LIBRARY_PATH", &library).output().unwrap()
     };
+
     for number in [25, 66] {
         libibverbs(&library, number);
         let file = library.join("libibverbs.so.1");
@@ -307,6 +324,7 @@ fn a_libibverbs_without_driver_is_named() {
         assert!(text(&run.stderr).contains(&expected), "{run:?}");
         assert_eq!(text(&run.stderr).lines().count(), 1, "{run:?}");
     }
+
     libibverbs(&library, 65);
     let checked = output(&["devices", "--check"]);
     assert_eq!(checked.status.code(), Some(0), "{checked:?}");
@@ -314,6 +332,7 @@ fn a_libibverbs_without_driver_is_named() {
         text(&checked.stdout).contains("private ABI 65"),
         "{checked:?}"
     );
+
     let run = output(&["run", "--", "true"]);
     assert_eq!(text(&run.stderr), "");
 }

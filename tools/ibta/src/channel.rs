@@ -131,21 +131,25 @@ impl Channel {
             srq: options.srq,
             xrcd: options.xrcd,
         };
+
         let qp = match must(rig, Command::CreateQp(create))? {
             Reply::Qp { qp } => qp,
             other => return unexpected(other),
         };
+
         let channel = Channel {
             qp,
             options,
             next_psn: options.tester_psn & 0xff_ffff,
         };
+
         for state in [qp_state::INIT, qp_state::RTR, qp_state::RTS] {
             if state <= options.state {
                 let attributes = channel.attributes_to(rig, state);
                 channel.modify(rig, attributes)?;
             }
         }
+
         Ok(channel)
     }
 
@@ -169,6 +173,7 @@ impl Channel {
     pub fn attributes_to(&self, rig: &dyn TransportRig, state: u32) -> QpAttributes {
         let o = &self.options;
         let connected = o.service != Service::Ud;
+
         // Of a reliable connection an XRC target is the responder only.
         let requester = o.service == Service::Rc;
         let reliable = requester || o.service == Service::XrcTarget;
@@ -176,6 +181,7 @@ impl Channel {
             qp_state: Some(state),
             ..QpAttributes::default()
         };
+
         match state {
             qp_state::INIT => QpAttributes {
                 pkey_index: Some(0),

@@ -84,6 +84,7 @@ fn conclude(test: &Test, outcome: Outcome, entries: Vec<Recorded>, time: Duratio
         }
         Err(Stop::Broken(error)) => (Verdict::Error, format!("{error:#}")),
     };
+
     let mut assertions: Vec<AssertionResult> = test
         .assertions
         .iter()
@@ -93,6 +94,7 @@ fn conclude(test: &Test, outcome: Outcome, entries: Vec<Recorded>, time: Duratio
             reason: String::new(),
         })
         .collect();
+
     for recorded in &entries {
         let (id, verdict, why) = match &recorded.entry {
             Entry::Check {
@@ -112,6 +114,7 @@ fn conclude(test: &Test, outcome: Outcome, entries: Vec<Recorded>, time: Duratio
             }
             _ => continue,
         };
+
         match assertions.iter_mut().find(|known| known.id == *id) {
             Some(known) if known.result != Verdict::Fail => {
                 known.result = verdict;
@@ -132,6 +135,7 @@ fn conclude(test: &Test, outcome: Outcome, entries: Vec<Recorded>, time: Duratio
             }
         }
     }
+
     match result {
         Verdict::Fail => {
             if let Some(failed) = assertions.iter().find(|a| a.result == Verdict::Fail) {
@@ -156,6 +160,7 @@ fn conclude(test: &Test, outcome: Outcome, entries: Vec<Recorded>, time: Duratio
         }
         Verdict::NotApplicable | Verdict::Inconclusive | Verdict::Error => {}
     }
+
     for open in &mut assertions {
         if open.result == Verdict::NotApplicable && open.reason.is_empty() {
             open.reason = match result {
@@ -164,6 +169,7 @@ fn conclude(test: &Test, outcome: Outcome, entries: Vec<Recorded>, time: Duratio
             };
         }
     }
+
     TestResult {
         id: test.id.clone(),
         family: test.family.to_owned(),

@@ -120,18 +120,21 @@ pub fn matrix(tests: &[Test]) -> Vec<Row> {
                 done.push((nth, fates(test, &components, &changes)));
             }
         };
+
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
         let ended = workers.into_iter().map(|worker| worker.join());
         ended
             .flat_map(|done| done.expect("a test does not panic"))
             .collect()
     });
+
     fates.sort_by_key(|(nth, _)| *nth);
     for (nth, fates) in fates {
         for (row, fate) in rows.iter_mut().zip(fates) {
             row.add(&tests[nth].id, fate);
         }
     }
+
     // Of attributes that no device of the simulation has nothing is changed.
     rows.retain(|row| row.touched() > 0);
     rows

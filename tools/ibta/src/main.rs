@@ -176,6 +176,7 @@ fn main() -> ExitCode {
         Command::Report { json, html } => session::page(&json, &html).map(|()| ExitCode::SUCCESS),
         Command::Agent(args) => agent(&args),
     };
+
     done.unwrap_or_else(|error| {
         eprintln!("ferroce-ibta: {error:#}");
         ExitCode::from(2)
@@ -219,6 +220,7 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
         Some(shard) => shard.of(tests),
         None => tests,
     };
+
     let mut backend: Box<dyn Backend> = match (args.sim, &args.mutant) {
         (true, Some(name)) => Box::new(mutants::broken(&tests, name)?),
         (true, None) => Box::new(SimBackend::default()),
@@ -231,6 +233,7 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
             Box::new(backend)
         }
     };
+
     let device = match (&args.real, args.sim) {
         (_, true) => "simulated".to_owned(),
         (real, false) => match (&real.device, real.agent) {
@@ -239,6 +242,7 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
             (None, None) => own::NAME.to_owned(),
         },
     };
+
     let code = session::run(&tests, &mut *backend, &device, &args.output)?;
     Ok(ExitCode::from(code))
 }
@@ -254,6 +258,7 @@ fn prepare_mad(backend: &mut RealBackend, tests: &[Test], ids: &[String]) -> Res
     if of_management.peek().is_none() {
         return Ok(());
     }
+
     if let Some(test) = of_management.find(|test| test.ports > ports && ids.contains(&test.id)) {
         bail!(
             "{} needs {} InfiniBand ports of the device, each with a cable to the tester, and there are {ports}: add --cable LOCAL=REMOTE",
@@ -261,6 +266,7 @@ fn prepare_mad(backend: &mut RealBackend, tests: &[Test], ids: &[String]) -> Res
             test.ports
         );
     }
+
     match ports {
         0 => Ok(()),
         _ => backend.prepare_mad(),

@@ -23,10 +23,12 @@ pub(crate) fn run(ids: &[String], family: Option<&str>, as_written: bool) -> Res
                 Ok(()) => "caught",
                 Err(_) => "MISSED",
             };
+
             crate::say(format_args!(
                 "{word}  {}  {}: {}",
                 test.id, mutant.name, mutant.what
             ));
+
             match verdict {
                 Ok(()) => caught += 1,
                 Err(why) => {
@@ -36,11 +38,13 @@ pub(crate) fn run(ids: &[String], family: Option<&str>, as_written: bool) -> Res
             }
         }
     }
+
     let known = Survivors::known();
     let rows = match as_written {
         true => Vec::new(),
         false => generic::matrix(&tests),
     };
+
     for row in rows {
         let (name, touched) = (&row.name, row.touched());
         crate::say(format_args!(
@@ -54,6 +58,7 @@ pub(crate) fn run(ids: &[String], family: Option<&str>, as_written: bool) -> Res
             crate::say(format_args!("        MISSED by {test}"));
         }
     }
+
     crate::say(format_args!("{caught} caught, {missed} missed"));
     Ok(ExitCode::from(u8::from(missed > 0)))
 }

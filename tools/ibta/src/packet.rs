@@ -69,12 +69,14 @@ impl TxPacket {
         } else {
             icrc.payload(&bytes);
         }
+
         let mut crc = icrc.finish();
         match self.icrc {
             Crc::Right => {}
             Crc::Wrong => crc[0] ^= 1,
             Crc::Bytes(given) => crc = given,
         }
+
         bytes.extend_from_slice(&crc);
         bytes
     }
@@ -85,6 +87,7 @@ impl TxPacket {
             pad: self.pad.unwrap_or(fill),
             ..self.bth
         };
+
         let header = Header {
             bth,
             ext: self.ext_of_opcode(),
@@ -95,16 +98,19 @@ impl TxPacket {
         if self.pad.is_none() {
             bytes.resize(bytes.len() + usize::from(fill), 0);
         }
+
         bytes
     }
 
     /// The extended headers that the opcode calls for, no others.
     fn ext_of_opcode(&self) -> Ext {
         use ferroce_wire::{HeaderSet as H, opcode};
+
         let set = opcode::info(self.bth.opcode).map_or(H::empty(), |info| info.headers);
         fn keep<T: Default>(wanted: bool, header: Option<T>) -> Option<T> {
             wanted.then(|| header.unwrap_or_default())
         }
+
         Ext {
             feth: keep(set.contains(H::FETH), self.ext.feth),
             reth: keep(set.contains(H::RETH), self.ext.reth),

@@ -62,11 +62,13 @@ pub(crate) fn select(
             unknown("test", name, &tests)?;
         }
     }
+
     if let Some(family) = family
         && !tests.iter().any(|test| means(family, test))
     {
         unknown("family", family, &tests)?;
     }
+
     let chosen = |test: &Test| {
         all || family.is_some_and(|family| means(family, test))
             || (names.iter()).any(|name| test.id == *name || means(name, test))

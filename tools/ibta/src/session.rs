@@ -60,6 +60,7 @@ pub(crate) fn run(
     if let Some(dir) = &captures {
         create(dir)?;
     }
+
     let mut html = output.html.as_ref().map(|path| Html::new(path, device));
     let progress = progress(tests.len());
     let mut results: Vec<TestResult> = Vec::new();
@@ -73,21 +74,26 @@ pub(crate) fn run(
             }
             kept => kept?,
         };
+
         progress.inc(1);
         progress.suspend(|| show(&result, output.verbose));
         if let Some(html) = &mut html {
             html.add(&result, &trace);
         }
+
         results.push(result);
+
         // As they come: whoever ends a long run early keeps what there is.
         write(&results, device, output)?;
         if let Some(html) = &mut html {
             html.write_now_and_then(&results)?;
         }
     }
+
     if let Some(html) = &mut html {
         html.write(&results)?;
     }
+
     progress.finish_and_clear();
     let sums = Sums::of(&results);
     crate::say(text::sums(&sums));

@@ -44,6 +44,7 @@ impl<'r> Watched<'r> {
         if !matches!(outcome, Ok(()) | Err(Stop::Broken(_))) {
             return outcome;
         }
+
         for port in self.ledger.known_ports() {
             let deadline = self.rig.now() + SOON;
             // Programs may hear of a change a moment later.
@@ -56,6 +57,7 @@ impl<'r> Watched<'r> {
                 self.rig.sleep(SOON / 10)?;
             }
         }
+
         audit::decide(run, MADS, self.ledger.seen, &self.ledger.wrong)?;
         outcome
     }

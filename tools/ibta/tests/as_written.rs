@@ -81,11 +81,13 @@ fn every_mutant_is_caught_by_the_assertion_that_it_names() {
                 wrong.push(format!("{} on {}: {why}", test.id, mutant.name));
             }
         }
+
         let caught: BTreeSet<_> = test
             .mutants
             .iter()
             .map(|mutant| &mutant.caught_by)
             .collect();
+
         let declared: BTreeSet<_> = test.assertions.iter().collect();
         if caught != declared {
             wrong.push(format!(
@@ -93,9 +95,11 @@ fn every_mutant_is_caught_by_the_assertion_that_it_names() {
                 test.id
             ));
         }
+
         let names: BTreeSet<_> = test.mutants.iter().map(|mutant| mutant.name).collect();
         assert_eq!(names.len(), test.mutants.len(), "mutants of {}", test.id);
     }
+
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -139,6 +143,7 @@ fn keys_of_both_ports_are_tried_in_each_direction() {
             _ => None,
         })
         .collect();
+
     let due = [
         ("SubnSet", "port 1, AttributeModifier 2"),
         ("SubnGet", "port 1, AttributeModifier 2"),

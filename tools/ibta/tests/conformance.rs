@@ -69,6 +69,7 @@ fn numbers(text: &str) -> BTreeSet<String> {
         .map(|word| word.trim_matches(['.', '-']))
         .filter(|word| !word.is_empty())
         .peekable();
+
     let mut found = BTreeSet::new();
     while let Some(word) = words.next() {
         if !word.eq_ignore_ascii_case("section") && !word.eq_ignore_ascii_case("sections") {
@@ -84,6 +85,7 @@ fn numbers(text: &str) -> BTreeSet<String> {
             found.extend(words.next().and_then(canonical));
         }
     }
+
     found
 }
 
@@ -114,6 +116,7 @@ fn the_number_of_a_statement_or_section_finds_the_code_that_obeys_it() {
             }
         }
     }
+
     assert!(cited > 600, "only {cited} statements are cited");
     assert!(missing.is_empty(), "no code says that it obeys {missing:?}");
 }

@@ -177,6 +177,7 @@ fn a_device_that_is_late_whenever_the_machine_stands_still_is_neither_good_nor_b
         "{}",
         result.reason
     );
+
     let seen = inconclusive(&result);
     assert_eq!(seen.len(), ATTEMPTS as usize);
     assert!(
@@ -184,6 +185,7 @@ fn a_device_that_is_late_whenever_the_machine_stands_still_is_neither_good_nor_b
         "{}",
         seen[0]
     );
+
     let assertion = &result.assertions[0];
     assert_eq!(assertion.result, Verdict::NotApplicable);
     assert!(
@@ -199,27 +201,32 @@ fn a_test_that_was_inconclusive_is_run_again_from_the_start_and_says_so() {
         1 | 2 => late(),
         _ => Faults::default(),
     });
+
     assert_eq!(
         (result.result, runs),
         (Verdict::Pass, 3),
         "{}",
         result.reason
     );
+
     assert_eq!(inconclusive(&result).len(), 2);
     let steps = |wanted: &str| {
         let is = |recorded: &&Recorded| matches!(&recorded.entry, Entry::Step { number, .. } if number == wanted);
         result.entries.iter().filter(is).count()
     };
+
     assert_eq!(
         (steps("1"), steps("4")),
         (1, 1),
         "the last run is told, and it alone"
     );
+
     let (line, details) = (text::line(&result), text::details(&result));
     assert!(
         line.starts_with("PASS") && line.matches("inconclusive").count() == 2,
         "{line}"
     );
+
     assert!(
         details.contains("inconclusive: sent again after"),
         "{details}"
@@ -247,12 +254,14 @@ fn nothing_at_all_is_no_lateness() {
         let mut sent = false;
         Faults::default().tx_drop(move |_| std::mem::replace(&mut sent, true))
     });
+
     assert_eq!(
         (result.result, runs),
         (Verdict::Fail, 1),
         "{}",
         result.reason
     );
+
     assert!(
         result.reason.contains("nothing was sent again"),
         "{}",
@@ -270,6 +279,7 @@ fn a_tester_that_had_to_hurry_and_could_not_is_inconclusive() {
         let mut answered = false;
         Faults::default().rx_drop(move |_| !std::mem::replace(&mut answered, true))
     };
+
     let id = "C09_143_RESTORED";
     let (result, runs) = run(id, NEVER, |_| slow());
     assert_eq!(
@@ -278,12 +288,14 @@ fn a_tester_that_had_to_hurry_and_could_not_is_inconclusive() {
         "{}",
         result.reason
     );
+
     let (result, runs) = run(id, (T, T + T / 2), |_| slow());
     assert_eq!(
         (result.result, runs),
         (Verdict::Fail, 1),
         "less than it had"
     );
+
     let (result, runs) = run(id, (T, 2 * T), |_| slow());
     assert_eq!((result.result, runs), (Verdict::Error, ATTEMPTS));
     assert!(
@@ -292,10 +304,12 @@ fn a_tester_that_had_to_hurry_and_could_not_is_inconclusive() {
             .iter()
             .all(|assertion| assertion.result != Verdict::Fail)
     );
+
     let (result, runs) = run(id, (T, 2 * T), |run| match run {
         1 => slow(),
         _ => Faults::default(),
     });
+
     assert_eq!(
         (result.result, runs),
         (Verdict::Pass, 2),
@@ -314,6 +328,7 @@ fn only_time_is_excused() {
         if test.hurries.is_some() || !matches!(test.body, ferroce_ibta::Body::Transport(_)) {
             continue;
         }
+
         for mutant in &test.mutants {
             let ferroce_ibta::catalog::Make::Transport(make) = &mutant.make else {
                 continue;
@@ -321,6 +336,7 @@ fn only_time_is_excused() {
             if mutant.name == "too-late" {
                 continue;
             }
+
             let (result, runs) = run_test(&test, always, |_| make());
             assert_eq!(
                 (result.result, runs),
@@ -330,10 +346,13 @@ fn only_time_is_excused() {
                 mutant.name,
                 result.reason
             );
+
             caught += 1;
         }
+
         let (result, runs) = run_test(&test, always, |_| Faults::default());
         assert_eq!((result.result, runs), (Verdict::Pass, 1), "{}", test.id);
     }
+
     assert!(caught > 300, "{caught}");
 }

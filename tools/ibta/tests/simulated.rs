@@ -106,6 +106,7 @@ fn both_keys_with(change: fn(&mut NodeInfo)) -> (Verdict, String) {
             change(&mut info);
             info.emit(mad.data_mut());
         }
+
         // Its traps say the same.
         if mad.asks(method::TRAP, attribute::NOTICE) {
             let mut info = NodeInfo {
@@ -119,6 +120,7 @@ fn both_keys_with(change: fn(&mut NodeInfo)) -> (Verdict, String) {
             producer.store(mad.data_mut(), info.node_type.into());
         }
     });
+
     let mut backend = SimBackend {
         mad_faults: Some(faults),
         ..SimBackend::default()
@@ -148,6 +150,7 @@ fn keys_of_both_ports_are_for_every_port_of_adapters_and_routers() {
 fn generic_mutants_are_caught_by_every_test_that_they_touch() {
     let (rows, known) = (generic::matrix(&suite::all()), Survivors::known());
     let mut wrong = known.compare(&rows).err().unwrap_or_default();
+
     // What no test catches is no fault.
     for row in rows.iter().filter(|row| row.caught.is_empty()) {
         let reasons = row.survived.iter();
@@ -160,6 +163,7 @@ fn generic_mutants_are_caught_by_every_test_that_they_touch() {
             wrong.push(format!("{} is caught by no test", row.name));
         }
     }
+
     report(&wrong);
 }
 

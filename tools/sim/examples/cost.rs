@@ -26,9 +26,11 @@ impl Sink for Direct<'_> {
             Gather::Bytes(b) => b.len(),
             Gather::Sges { len, .. } | Gather::Remote { len, .. } => len as usize,
         };
+
         let Some(info) = opcode::info(p.bth.opcode) else {
             return Ok(());
         };
+
         let packet = Packet {
             bth: p.bth,
             info,
@@ -43,6 +45,7 @@ impl Sink for Direct<'_> {
 
 fn connect(qpn: u32, peer: u32) -> (Qp, Nothing) {
     use QpAttrMask as M;
+
     let cap = QpCap {
         max_send_wr: 128,
         max_recv_wr: 512,
@@ -50,11 +53,13 @@ fn connect(qpn: u32, peer: u32) -> (Qp, Nothing) {
         max_recv_sge: 1,
         max_inline_data: 64,
     };
+
     let mut qp = Qp::new(QpConfig {
         qpn,
         cap,
         ..QpConfig::default()
     });
+
     let mut host = Nothing::default();
     let attr = QpAttr {
         path_mtu: 4096,
@@ -68,6 +73,7 @@ fn connect(qpn: u32, peer: u32) -> (Qp, Nothing) {
         port_num: 1,
         ..QpAttr::default()
     };
+
     for (state, mask) in [
         (QpState::Init, M::PKEY_INDEX | M::PORT | M::ACCESS_FLAGS),
         (
@@ -95,6 +101,7 @@ fn connect(qpn: u32, peer: u32) -> (Qp, Nothing) {
         )
         .unwrap();
     }
+
     (qp, host)
 }
 
@@ -106,16 +113,19 @@ fn run(name: &str, len: u32, op: SendOp, inline: bool) {
         budget: 1 << 16,
         flush_acks: true,
     };
+
     let sges = [Sge {
         addr: 0,
         length: len,
         lkey: 1,
     }];
+
     let data = if inline {
         SendData::Inline(&PAYLOAD[..len as usize])
     } else {
         SendData::Sges(&sges)
     };
+
     let req = SendRequest {
         wr_id: 1,
         op,
@@ -123,6 +133,7 @@ fn run(name: &str, len: u32, op: SendOp, inline: bool) {
         data,
         dest: Dest::Connected,
     };
+
     let mut packets = 0;
     let start = Instant::now();
     while packets < 4_000_000 {
@@ -143,6 +154,7 @@ fn run(name: &str, len: u32, op: SendOp, inline: bool) {
         while b.transmit(Time::ZERO, opts, &mut hb, &mut sink) {}
         packets += sink.packets;
     }
+
     let ns = start.elapsed().as_nanos() as f64 / packets as f64;
     println!(
         "{name:<28} {ns:6.1} ns/packet  ({} completions, {:?})",

@@ -33,6 +33,7 @@ fn plans(rng: &mut Rng, kind: Kind, len: u32, count: usize) -> [SidePlan; 2] {
         Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ,
         rng,
     );
+
     let sges: Vec<Sge> = vec![here.sge()];
     let data = near.at(here.va, len as usize).to_vec();
     let (va, rkey) = (there.va, there.key);
@@ -41,6 +42,7 @@ fn plans(rng: &mut Rng, kind: Kind, len: u32, count: usize) -> [SidePlan; 2] {
         Kind::Send => (SendOp::Send, WcOpcode::Send),
         Kind::Read => (SendOp::Read { va, rkey }, WcOpcode::RdmaRead),
     };
+
     let far_data = far.at(va, len as usize).to_vec();
     let send = |index: usize| PlannedSend {
         op,
@@ -61,6 +63,7 @@ fn plans(rng: &mut Rng, kind: Kind, len: u32, count: usize) -> [SidePlan; 2] {
             fault: None,
         },
     };
+
     let receives = if kind == Kind::Send { count } else { 0 };
     let expect = RecvExpect {
         opcode: WcOpcode::Recv,
@@ -74,11 +77,13 @@ fn plans(rng: &mut Rng, kind: Kind, len: u32, count: usize) -> [SidePlan; 2] {
         srq: 0,
         fault: None,
     };
+
     let a = SidePlan {
         sends: (0..count).map(send).collect(),
         memory: near,
         ..SidePlan::default()
     };
+
     let b = SidePlan {
         memory: far,
         recvs: vec![vec![there.sge()]; receives],
@@ -120,6 +125,7 @@ pub fn run(seed: u64, kind: Kind, len: u32, count: usize, way: Way) -> Option<f6
         rnr_retry: 7,
         ..QpAttr::default()
     };
+
     let cap = QpCap {
         max_send_wr: 64,
         max_recv_wr: 256,
@@ -127,6 +133,7 @@ pub fn run(seed: u64, kind: Kind, len: u32, count: usize, way: Way) -> Option<f6
         max_recv_sge: 1,
         max_inline_data: 0,
     };
+
     let side = SideOptions {
         attr,
         cap,
@@ -141,6 +148,7 @@ pub fn run(seed: u64, kind: Kind, len: u32, count: usize, way: Way) -> Option<f6
         recv_pause: Duration::ZERO,
         ready_at: Time::ZERO,
     };
+
     let options = Options {
         seed,
         link: LinkConfig {
@@ -163,19 +171,23 @@ pub fn run(seed: u64, kind: Kind, len: u32, count: usize, way: Way) -> Option<f6
         action: None,
         limit: LIMIT,
     };
+
     let mut world = World::new(options, plans(&mut rng, kind, len, count));
     if way.controlled {
         for side in &mut world.sides {
             side.host.controller = Some(Aimd::new(way.window));
         }
     }
+
     while world.sides[0].host.model.send.next < count && world.step() {}
     if world.sides[0].qp.state() != QpState::Rts {
         return None;
     }
+
     assert_eq!(
         world.sides[0].host.model.send.good, count,
         "the transfer hangs"
     );
+
     Some(f64::from(len) * count as f64 * 8.0 / world.now.as_nanos() as f64)
 }

@@ -39,6 +39,7 @@ impl Planner<'_> {
             srq: self.srq,
             fault: None,
         };
+
         let mut message = Message {
             side,
             len,
@@ -59,9 +60,11 @@ impl Planner<'_> {
             10 | 11 => self.bad_queue(kind, &message),
             _ => self.bad_target(kind, &mut message),
         };
+
         if consumes.is_some() {
             self.sides[peer].recv_expects.push(recv);
         }
+
         let expect = SendExpect {
             opcode,
             signaled: self.shape.all_signaled[side] || flags.contains(SendFlags::SIGNALED),
@@ -71,6 +74,7 @@ impl Planner<'_> {
             invalidates: None,
             fault: Some(status),
         };
+
         PlannedSend {
             op,
             flags,

@@ -76,18 +76,22 @@ impl Link {
         if rng.ppm(c.loss) {
             return;
         }
+
         if rng.ppm(c.corrupt) {
             let bit = rng.below(datagram.len() as u64 * 8) as usize;
             datagram[bit / 8] ^= 1 << (bit % 8);
         }
+
         let mut arrival = start + wire + c.delay;
         if rng.ppm(c.reorder) {
             arrival += rng.span_up_to(c.late);
         }
+
         if rng.ppm(c.duplicate) {
             let again = arrival + rng.span_up_to(c.late);
             self.schedule(again, 1 - from, datagram.clone());
         }
+
         self.schedule(arrival, 1 - from, datagram);
     }
 

@@ -110,10 +110,12 @@ impl Memory {
         if self.region(bind.rkey).is_some_and(|r| r.valid) {
             return Err(MemoryError::Key);
         }
+
         let end = bind.addr.checked_add(bind.len);
         if bind.addr < region.va || end.is_none_or(|end| end > region.va + region.len) {
             return Err(MemoryError::Bounds);
         }
+
         let window = Region {
             va: bind.addr,
             len: bind.len,
@@ -180,6 +182,7 @@ impl Memory {
         if !region.access.contains(access) {
             return Err(MemoryError::Rights);
         }
+
         let inside = va >= region.va
             && va
                 .checked_add(len)
@@ -187,6 +190,7 @@ impl Memory {
         if !inside {
             return Err(MemoryError::Bounds);
         }
+
         let start = (va - BASE) as usize;
         let range = start..start + len as usize;
         if range.end > self.bytes.len() {
@@ -219,6 +223,7 @@ impl Memory {
             left -= n;
             skip = 0;
         }
+
         assert_eq!(left, 0, "the transport went past the end of a list");
         Ok(pieces)
     }

@@ -98,6 +98,7 @@ impl Progress {
             index >= self.next,
             "request {index} completed twice or out of order ({self:?})"
         );
+
         if self.broken {
             assert_eq!(index, self.next, "a flushed request is missing");
             assert_eq!(
@@ -112,6 +113,7 @@ impl Progress {
                     "the completion of request {i} is missing (at {index})"
                 );
             }
+
             self.good = index;
             match status {
                 WcStatus::Success => self.good = index + 1,
@@ -122,6 +124,7 @@ impl Progress {
                 }
             }
         }
+
         self.next = index + 1;
     }
 }
@@ -133,7 +136,9 @@ impl Onlooker for Model {
             index < self.sends.len(),
             "completion of a request that was not posted: {c:?}"
         );
+
         let sends = &self.sends;
+
         // After a flush began without an error of its own, unsignaled requests before it may have
         // succeeded.
         self.send.book(index, c.status, |i| !sends[i].signaled);
@@ -159,6 +164,7 @@ impl Onlooker for Model {
         if let Some(want) = self.recvs.get(index) {
             assert_eq!(c.srq, want.srq, "receive {index}");
         }
+
         match c.status {
             WcStatus::Success => {
                 assert!(

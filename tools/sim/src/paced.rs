@@ -132,10 +132,12 @@ impl Sender {
             mtu: MESSAGE,
             ..QpConfig::default()
         };
+
         let mut sender = Sender {
             qp: Qp::new(config),
             host: Nothing::default(),
         };
+
         for (from, to) in [
             (QpState::Reset, QpState::Init),
             (QpState::Init, QpState::Rtr),
@@ -154,6 +156,7 @@ impl Sender {
                 .modify(&attr, mask, Time::ZERO, &mut sender.host)
                 .expect("modify");
         }
+
         sender
     }
 
@@ -164,6 +167,7 @@ impl Sender {
             length: MESSAGE,
             lkey: 0,
         }];
+
         let request = SendRequest {
             wr_id: 0,
             op: SendOp::Send,
@@ -179,6 +183,7 @@ impl Sender {
             budget,
             flush_acks: true,
         };
+
         let mut sum = Sum::default();
         self.qp.transmit(now, opts, &mut self.host, &mut sum);
         sum.0
@@ -225,6 +230,7 @@ pub fn run(pace: Pace, receiver: Receiver, duration: Duration) -> Outcome {
         Pace::Unknown => Box::new(Pacer::new(Unknown, limit)),
         Pace::None => Box::new(Unbounded),
     };
+
     let mut sender = Sender::new();
     let mut buffer = Buffer {
         receiver,
@@ -232,6 +238,7 @@ pub fn run(pace: Pace, receiver: Receiver, duration: Duration) -> Outcome {
         bytes: 0,
         busy_until: None,
     };
+
     let mut outcome = Outcome::default();
     let mut on_the_way: BinaryHeap<Reverse<(Time, u64)>> = BinaryHeap::new();
     let mut ask_at = Time::ZERO;

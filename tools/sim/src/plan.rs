@@ -106,6 +106,7 @@ pub fn plan(rng: &mut Rng, shape: Shape) -> [SidePlan; 2] {
         p.srq = p.any_srq();
         p.add_cell(side);
     }
+
     for side in 0..2 {
         // Write targets that a later READ of the same side may read back.
         let mut written = Vec::new();
@@ -119,6 +120,7 @@ pub fn plan(rng: &mut Rng, shape: Shape) -> [SidePlan; 2] {
             p.sides[side].sends.push(send);
         }
     }
+
     for side in 0..2 {
         for _ in 0..p.rng.below(4) {
             let len = p.rng.below(100) as u32;
@@ -128,6 +130,7 @@ pub fn plan(rng: &mut Rng, shape: Shape) -> [SidePlan; 2] {
         }
         p.sides[side].finally = p.sides[side].memory.bytes.clone();
     }
+
     let Planner {
         mut sides, effects, ..
     } = p;
@@ -135,6 +138,7 @@ pub fn plan(rng: &mut Rng, shape: Shape) -> [SidePlan; 2] {
         let start = (va - BASE) as usize;
         sides[side].finally[start..start + bytes.len()].copy_from_slice(&bytes);
     }
+
     sides
 }
 
@@ -203,6 +207,7 @@ impl Planner<'_> {
         if len == 0 && self.rng.percent(50) {
             return Vec::new();
         }
+
         let mut left = len;
         let mut sges = Vec::new();
         for i in 0..n {
@@ -214,6 +219,7 @@ impl Planner<'_> {
             left -= part;
             sges.push(self.alloc(side, part, access).sge());
         }
+
         sges
     }
 
@@ -265,6 +271,7 @@ impl Planner<'_> {
             srq,
             ..expect
         });
+
         self.post(side, sges)
     }
 

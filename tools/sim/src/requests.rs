@@ -35,6 +35,7 @@ impl Planner<'_> {
             invalidates: None,
             fault: None,
         };
+
         let recv = RecvExpect {
             opcode: WcOpcode::Recv,
             len: 0,
@@ -54,6 +55,7 @@ impl Planner<'_> {
             19 => self.flush(1 - side, written, expect),
             _ => self.local(side, expect),
         };
+
         PlannedSend {
             op,
             flags,
@@ -80,6 +82,7 @@ impl Planner<'_> {
             }
             _ => (SendOp::Send, WcData::None),
         };
+
         let recv = RecvExpect {
             len: data.len() as u32,
             data: with,
@@ -122,6 +125,7 @@ impl Planner<'_> {
         } else {
             SendOp::Write { va: to.va, rkey }
         };
+
         written.push((self.srq, to, data));
         (op, sges, inline, expect)
     }
@@ -233,6 +237,7 @@ impl Planner<'_> {
                 len: 8,
             })
         };
+
         (op, Vec::new(), None, expect)
     }
 
@@ -253,6 +258,7 @@ impl Planner<'_> {
             let len = self.length();
             self.alloc(peer, len, WRITTEN)
         };
+
         let both = Placement::GLOBAL | Placement::PERSISTENT;
         let placement = self
             .rng
@@ -268,6 +274,7 @@ impl Planner<'_> {
                 selectivity: Selectivity::Region,
             };
         }
+
         let skip = self.rng.below(u64::from(buffer.len) + 1);
         Flush {
             va: va + skip,

@@ -41,6 +41,7 @@ fn judged(seed: u64, trace: bool) -> Outcome {
     if trace {
         println!("{options:#?}\n{shape:#?}");
     }
+
     let plans = plan::plan(&mut rng, shape);
     let judge = Judge::new(&plans, &options, &shape);
     let mut world = World::new(options, plans);
@@ -55,6 +56,7 @@ fn judged(seed: u64, trace: bool) -> Outcome {
             );
         }
     }
+
     judge.verdict(&world)
 }
 
@@ -69,6 +71,7 @@ fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
         rng.next() as u32 & 0xff_ffff,
         0xff_ffff - rng.below(40) as u32,
     ];
+
     let resources = [rng.pick(&[1, 2, 4, 16]), rng.pick(&[1, 2, 4, 16])];
     let patient = rng.percent(90);
     let xrc = if rng.percent(25) {
@@ -76,12 +79,14 @@ fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
     } else {
         0
     };
+
     let side = |rng: &mut Rng, i: usize| {
         let timeout = if clean && !fault && patient && rng.percent(10) {
             0
         } else {
             rng.range(9, 13) as u8
         };
+
         let rnr_retry = if patient { 7 } else { rng.below(7) as u8 };
         SideOptions {
             attr: QpAttr {
@@ -123,10 +128,12 @@ fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
             ready_at: Time::ZERO,
         }
     };
+
     let mut sides = [side(rng, 0), side(rng, 1)];
     if rng.percent(30) {
         sides[1].ready_at = Time::from_nanos(rng.below(200_000));
     }
+
     let sends = sends(rng, xrc);
     let shape = Shape {
         sends,
@@ -145,6 +152,7 @@ fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
             (side, rng.below(sends[side] as u64) as usize)
         }),
     };
+
     let action = action(rng, &sides);
     (
         Options {
@@ -165,18 +173,21 @@ fn link(rng: &mut Rng) -> LinkConfig {
         1 => rng.below(most / 10) as u32,
         _ => rng.below(most) as u32,
     };
+
     let mut link = LinkConfig {
         delay: Duration::from_nanos(rng.pick(&[500, 3_000, 20_000])),
         byte_time: rng.pick(&[0, 80, 800]),
         late: Duration::from_micros(rng.pick(&[1, 10, 100])),
         ..LinkConfig::default()
     };
+
     if rng.percent(75) {
         link.loss = bad(rng, 200_000);
         link.duplicate = bad(rng, 100_000);
         link.reorder = bad(rng, 200_000);
         link.corrupt = bad(rng, 30_000);
     }
+
     link
 }
 
@@ -235,6 +246,7 @@ impl Judge {
             self.completions(world, i, state);
             self.memory(world, i, whole);
         }
+
         if self.clean && self.fault.is_none() && self.action.is_none() && self.patient == [true; 2]
         {
             assert!(whole, "an error on a clean link: {state:?}");
@@ -246,6 +258,7 @@ impl Judge {
                 );
             }
         }
+
         let sends = world.sides.iter().map(|s| &s.host.model.send);
         Outcome {
             time: world.now,
@@ -277,6 +290,7 @@ impl Judge {
                 "request {index} of side {i}: {status:?}, planned {planned:?}"
             );
         }
+
         match state {
             QpState::Rts => {
                 assert_eq!(side.posted, side.sends.len(), "side {i} could not post all");
@@ -294,11 +308,13 @@ impl Judge {
                         && model.sends[model.send.next..last]
                             .iter()
                             .all(|s| !s.signaled);
+
                 assert!(
                     done,
                     "side {i}: not all flushed, {:?} of {last}",
                     model.send
                 );
+
                 if !side.options.srq {
                     assert_eq!(
                         model.recv.next, side.recv_posted,
@@ -321,6 +337,7 @@ impl Judge {
                 memory.bytes == self.finally[i],
                 "memory of side {i} is not as planned"
             );
+
             let sent = &world.sides[1 - i].sends;
             let words = sent
                 .iter()
@@ -334,11 +351,13 @@ impl Judge {
             assert_eq!(side.host.flushes, flushes, "each FLUSH once, in order");
             return;
         }
+
         let done = &world.sides[1 - i];
         for cell in &self.cells[i] {
             let mut word = [0; 8];
             word.copy_from_slice(memory.at(cell.buffer.va, 8));
             let value = u64::from_ne_bytes(word);
+
             // Exactly once: the value is one of those that the ATOMICs give in turn, not before
             // those that completed.
             let completed = done.sends[..done.host.model.send.good].iter().filter(|s| {
@@ -350,14 +369,17 @@ impl Judge {
                 cell.values[least..].contains(&value),
                 "an ATOMIC was lost or repeated"
             );
+
             let start = (cell.buffer.va - BASE) as usize;
             memory.bytes[start..start + 8].copy_from_slice(&self.start[i][start..start + 8]);
         }
+
         let strange = memory
             .bytes
             .iter()
             .zip(self.start[i].iter().zip(&self.finally[i]))
             .position(|(now, (start, end))| now != start && now != end);
+
         assert_eq!(
             strange, None,
             "side {i}: memory was changed where it should not be"

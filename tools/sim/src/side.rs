@@ -94,6 +94,7 @@ impl Side {
             seed: options.seed ^ index as u64,
             stretch: 1,
         });
+
         let sink = SimSink::new(index, host.memory.clone());
         let mut side = Side {
             qp,
@@ -116,6 +117,7 @@ impl Side {
             checked: 0,
             stopped: false,
         };
+
         side.connect(index);
         side
     }
@@ -133,6 +135,7 @@ impl Side {
             dest_qp_num: QPN[1 - index],
             ..self.options.attr
         };
+
         self.modify(&attr, self.step(QpState::Reset, QpState::Init), Time::ZERO);
         let attr = QpAttr {
             qp_state: QpState::Rtr,
@@ -166,14 +169,17 @@ impl Side {
     /// Posts the plan's next send requests, at most `n`.
     pub(crate) fn post_sends(&mut self, n: u64) {
         self.blocked = false;
+
         for _ in 0..n {
             let Some(planned) = self.sends.get(self.posted) else {
                 return;
             };
+
             let data = match &planned.inline {
                 Some(bytes) => SendData::Inline(bytes),
                 None => SendData::Sges(&planned.sges),
             };
+
             let (op, flags, dest) = (planned.op, planned.flags, planned.dest);
             match self.qp.post_send(&SendRequest {
                 wr_id: self.posted as u64,
@@ -194,10 +200,12 @@ impl Side {
 
     pub(crate) fn post_recvs(&mut self, n: u64) {
         self.recv_blocked = false;
+
         for _ in 0..n {
             let Some(sges) = self.recvs.get(self.recv_posted) else {
                 return;
             };
+
             let wr_id = self.recv_posted as u64;
             if self.options.srq {
                 let wqe = RecvWqe {
@@ -222,6 +230,7 @@ impl Side {
                     Err(e) => panic!("post_recv: {e}"),
                 }
             }
+
             self.recv_posted += 1;
         }
     }

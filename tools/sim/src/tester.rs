@@ -105,6 +105,7 @@ impl Tester {
                 referring,
             },
         };
+
         for (to, mask) in ladder_of(service) {
             if t.qp.state() == state {
                 break;
@@ -118,6 +119,7 @@ impl Tester {
             )
             .expect("the way to RTS");
         }
+
         t
     }
 
@@ -256,12 +258,14 @@ impl Tester {
             dest_qp: DUT,
             ..Bth::default()
         };
+
         let packet = Packet {
             bth,
             info,
             ext,
             payload: payload.into(),
         };
+
         self.host.selected = None;
         if ext.deth.is_some() {
             let grh = [GRH_BYTE; 40];

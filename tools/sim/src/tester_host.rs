@@ -59,6 +59,7 @@ impl Sink for Collector {
         if p.ah == Some(NO_AH) {
             return Err(MemoryError::Address);
         }
+
         let memory = self.memory.borrow();
         let mut payload = Vec::new();
         match p.payload {
@@ -75,6 +76,7 @@ impl Sink for Collector {
                 payload.extend_from_slice(&memory.bytes[range]);
             }
         }
+
         let info = opcode::info(p.bth.opcode).expect("an opcode of the table");
         assert_eq!(p.ext.headers(), info.headers, "{}", info.name);
         assert!(p.bth.dest_qp == TT || p.ah.is_some());
@@ -86,6 +88,7 @@ impl Sink for Collector {
             again: p.again,
             ah: p.ah,
         });
+
         Ok(())
     }
 

@@ -70,6 +70,7 @@ fn judged(service: QpType, seed: u64) -> Outcome {
         arrived: 0,
         plan,
     };
+
     while world.step() {
         assert!(world.now < LIMIT, "no end");
     }
@@ -77,6 +78,7 @@ fn judged(service: QpType, seed: u64) -> Outcome {
         packets: [world.link.sent, world.arrived],
         ..Outcome::default()
     };
+
     for (i, side) in world.sides.iter().enumerate() {
         assert_eq!(side.qp.state(), QpState::Rts, "side {i}");
         assert_eq!(side.posted[0], side.plan.messages.len(), "side {i} hangs");
@@ -100,10 +102,12 @@ fn judged(service: QpType, seed: u64) -> Outcome {
             );
             assert_eq!(notes.len(), sent - whole, "{notes:?}");
         }
+
         outcome.sent += sent;
         outcome.whole += whole;
         outcome.flushed += side.flushed.iter().filter(|f| **f).count();
     }
+
     outcome
 }
 
@@ -117,12 +121,14 @@ impl World {
         let Some(next) = times.chain([self.link.next()]).flatten().min() else {
             return false;
         };
+
         self.now = self.now.max(next);
         watch::at(self.now);
         if let Some(arrival) = self.link.arrival(self.now) {
             self.receive(arrival.to, &arrival.datagram);
             return true;
         }
+
         for i in 0..2 {
             self.tick(i);
         }
@@ -133,17 +139,20 @@ impl World {
         let Some(packet) = wire::open(&wire::flow(1 - i), datagram) else {
             return;
         };
+
         self.arrived += 1;
         let (me, peer) = match &mut self.sides {
             [a, b] if i == 0 => (a, b),
             [a, b] => (b, a),
         };
+
         if self.plan.service == QpType::Ud {
             me.qp
                 .receive_datagram(self.now, &packet, &GRH, &mut me.host);
         } else {
             me.qp.receive(self.now, &packet, &mut me.host);
         }
+
         let place = packet.bth.psn.wrapping_sub(peer.plan.psn) & 0xff_ffff;
         let (index, k) = peer.program[place as usize];
         let message = &peer.plan.messages[index];
@@ -160,6 +169,7 @@ impl World {
                 solicited: c.solicited,
             }
         });
+
         assert_eq!(raised, due, "packet {k} of message {index}");
         if let Some(due) = due {
             me.seen[1] += 1;
@@ -178,6 +188,7 @@ impl World {
                 "message {index} is not in place"
             );
         }
+
         assert_eq!(me.host.receives.len(), me.seen[1]);
         assert!(!me.qp.has_pending_ack() && me.qp.next_timeout().is_none());
         self.transmit(i);
@@ -194,6 +205,7 @@ impl World {
             }
             busy = true;
         }
+
         if due(&mut side.recv_at) {
             for _ in 0..=self.rng.below(8) {
                 side.post_recv();
@@ -202,6 +214,7 @@ impl World {
                 side.recv_at = Some(now + NANOSECOND + self.rng.span_up_to(side.plan.pauses[1]));
             }
         }
+
         if due(&mut side.post_at) {
             for _ in 0..=self.rng.below(4) {
                 side.post_send();
@@ -211,6 +224,7 @@ impl World {
             }
             busy = true;
         }
+
         if busy {
             self.transmit(i);
         }
@@ -232,9 +246,11 @@ impl World {
             side.book(self.plan.service, self.plan.mtu, &packet);
             self.link.send(self.now, i, datagram, &mut self.rng);
         }
+
         if more {
             side.again_at = Some(self.now + NANOSECOND + self.rng.span_below(PAUSE));
         }
+
         match side.qp.state() {
             // What failed is put right after a while.
             QpState::Sqe if self.rng.percent(30) || side.posted[0] == side.plan.messages.len() => {

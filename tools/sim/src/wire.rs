@@ -67,12 +67,14 @@ impl Sink for SimSink {
                 bytes.extend_from_slice(&memory.bytes[range]);
             }
         }
+
         let payload = bytes.len() - header;
         assert_eq!(
             (payload + usize::from(packet.bth.pad)) % 4,
             0,
             "wrong pad count"
         );
+
         bytes.resize(bytes.len() + usize::from(packet.bth.pad), 0);
         let mut icrc = self.flow.start(bytes.len() + ICRC_LEN, 0);
         icrc.header(&bytes[..header]);

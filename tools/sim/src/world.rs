@@ -98,6 +98,7 @@ impl World {
                 next = Some(next.map_or(t, |n| n.min(t)));
             }
         };
+
         for side in &self.sides {
             sooner(side.qp.next_timeout());
             sooner(side.post_at);
@@ -105,6 +106,7 @@ impl World {
             sooner(side.ack_at);
             sooner(side.resume_at);
         }
+
         sooner(self.action.map(|a| a.0));
         let Some(next) = next else { return false };
         self.now = self.now.max(next);
@@ -123,6 +125,7 @@ impl World {
             self.sides[1 - arrival.to].sink.pool.push(arrival.datagram);
             return true;
         }
+
         if let Some((at, side, action)) = self.action
             && at <= self.now
         {
@@ -131,6 +134,7 @@ impl World {
             self.after(side);
             return true;
         }
+
         for i in 0..2 {
             self.tick(i);
         }
@@ -147,6 +151,7 @@ impl World {
             side.qp.handle_timeout(now, &mut side.host);
             busy = true;
         }
+
         if due(&mut side.recv_at) && !side.stopped {
             side.post_recvs(1 + self.rng.below(4));
             if side.recv_posted < side.recvs.len() && !side.recv_blocked {
@@ -155,6 +160,7 @@ impl World {
             }
             busy = true;
         }
+
         if due(&mut side.post_at) && !side.stopped {
             if !side.ready && side.qp.state() == QpState::Rtr {
                 side.get_ready(now);
@@ -165,6 +171,7 @@ impl World {
             }
             busy = true;
         }
+
         busy |= due(&mut side.resume_at);
         let flush = due(&mut side.ack_at);
         if busy || flush {
@@ -181,6 +188,7 @@ impl World {
             en_sqd_async_notify: true,
             ..QpAttr::default()
         };
+
         match action {
             Action::Error => side.modify(&to(QpState::Err), QpAttrMask::STATE, now),
             Action::Reset => {
@@ -206,6 +214,7 @@ impl World {
                 side.post_at = Some(now + NANOSECOND + self.rng.span_up_to(side.options.pause));
             }
         }
+
         if side.recv_blocked && !side.stopped {
             side.post_recvs(1);
             if side.recv_posted < side.recvs.len() && !side.recv_blocked {
@@ -213,6 +222,7 @@ impl World {
                     Some(now + NANOSECOND + self.rng.span_up_to(side.options.recv_pause));
             }
         }
+
         if side.host.events.last() == Some(&QpEvent::SqDrained) && side.qp.state() == QpState::Sqd {
             assert!(!side.qp.query().sq_draining);
             let attr = QpAttr {
@@ -221,7 +231,9 @@ impl World {
             };
             side.modify(&attr, QpAttrMask::STATE, now);
         }
+
         self.transmit(i, false);
+
         // What completes while it is being sent (a local invalidate) makes room at once.
         while self.sides[i].blocked && !self.sides[i].stopped {
             let posted = self.sides[i].posted;
@@ -231,10 +243,12 @@ impl World {
             }
             self.transmit(i, false);
         }
+
         let side = &mut self.sides[i];
         if !side.blocked && side.posted < side.sends.len() && side.ready && !side.stopped {
             side.post_at = side.post_at.or(Some(now + NANOSECOND));
         }
+
         self.look(i);
     }
 
@@ -247,11 +261,13 @@ impl World {
             None if o.fickle => self.rng.pick(&[1, 5_000, o.window]),
             None => o.window,
         };
+
         let opts = TransmitOpts {
             window,
             budget: o.budget,
             flush_acks: flush || o.defer.is_none(),
         };
+
         let mut calls = 0;
         while side.qp.transmit(now, opts, &mut side.host, &mut side.sink) {
             if o.fickle && self.rng.percent(30) {
@@ -261,12 +277,14 @@ impl World {
             calls += 1;
             assert!(calls < 1_000_000, "transmit without end");
         }
+
         match o.defer {
             Some(wait) if side.qp.has_pending_ack() => {
                 side.ack_at = side.ack_at.or(Some(now + wait));
             }
             _ => side.ack_at = None,
         }
+
         for datagram in side.sink.out.drain(..) {
             self.link.send(now, i, datagram, &mut self.rng);
         }
@@ -285,12 +303,14 @@ impl World {
                     "RDMA WRITE {index} is not in place"
                 );
             }
+
             if let Some(receive) = expect.consumes {
                 assert!(
                     peer.host.model.recv.good > receive,
                     "receive {receive} is not complete"
                 );
             }
+
             if let Some(key) = expect.invalidates {
                 let memory = peer.host.memory.borrow();
                 assert!(
@@ -299,6 +319,7 @@ impl World {
                 );
             }
         }
+
         self.sides[i].checked = good;
     }
 }

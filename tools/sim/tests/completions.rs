@@ -46,10 +46,12 @@ fn c9_060_send_and_write() {
             sent[2].bth.ack_req && sent[5].bth.ack_req,
             "the last packet asks for an ACK"
         );
+
         for psn in 0..2 {
             t.ack(DUT_PSN + psn, 0);
             assert!(t.host.sends.is_empty());
         }
+
         t.ack(DUT_PSN + 2, 1);
         assert_eq!(t.send_statuses(), [(1, OK)]);
         t.ack(DUT_PSN + 4, 1);
@@ -81,6 +83,7 @@ fn c9_060_atomic() {
         compare: 1,
         swap: 0,
     };
+
     for (op, code) in [(swap, WcOpcode::CompSwap), (ADD, WcOpcode::FetchAdd)] {
         let mut t = Tester::with(QpAttr {
             timeout: 0,
@@ -101,7 +104,9 @@ fn c9_060_atomic() {
             (t.host.sends[0].opcode, t.host.sends[0].byte_len),
             (code, 8)
         );
+
         assert_eq!(t.bytes(buffer), value.to_ne_bytes());
+
         // A duplicate changes nothing.
         t.inject(opcode::RC_ATOMIC_ACKNOWLEDGE, DUT_PSN, false, ext, &[]);
         assert_eq!(t.send_statuses().len(), 1);
@@ -124,6 +129,7 @@ fn c9_060_read() {
         aeth(2),
         &[1; 1024],
     );
+
     assert_eq!(t.send_statuses(), [(1, OK)]);
     t.inject(
         opcode::RC_READ_RESPONSE_LAST,
@@ -132,6 +138,7 @@ fn c9_060_read() {
         aeth(2),
         &[2; 1024],
     );
+
     assert_eq!(t.send_statuses(), [(1, OK), (2, OK)]);
     assert_eq!(t.host.sends[1].byte_len, 2048);
 }
@@ -150,11 +157,13 @@ fn an_acknowledge_past_a_read_means_that_its_response_was_lost() {
         [(1, OK)],
         "what lies before the READ is acknowledged"
     );
+
     let again = t.sent();
     assert_eq!(
         again.iter().map(|p| p.bth.psn).collect::<Vec<_>>(),
         [DUT_PSN + 1, DUT_PSN + 2]
     );
+
     assert_eq!(t.host.losses, 1);
     t.ack(DUT_PSN + 2, 3);
     t.none(); // the same loss, once
@@ -165,6 +174,7 @@ fn an_acknowledge_past_a_read_means_that_its_response_was_lost() {
         aeth(2),
         &[7; 1000],
     );
+
     t.ack(DUT_PSN + 2, 3);
     assert_eq!(t.send_statuses(), [(1, OK), (2, OK), (3, OK)]);
 }
@@ -204,6 +214,7 @@ fn unsignaled_requests_complete_silently_and_free_their_slot() {
         t.sent();
         t.ack(DUT_PSN + round * 16 + 15, 0);
     }
+
     assert!(t.host.sends.is_empty());
 }
 
@@ -227,6 +238,7 @@ fn naks_end_the_connection_after_what_came_before() {
         assert_eq!(t.send_statuses(), [(1, OK), (2, status), (3, flush)]);
         assert_eq!(t.recv_statuses(), [(70, flush), (71, flush)]);
         assert_eq!(t.qp.state(), QpState::Err);
+
         // Later requests are taken and flushed.
         t.post(4, READ, buffer);
         t.post_recv(72, buffer);
@@ -264,6 +276,7 @@ fn ghosts_are_dropped() {
             &[0; 8],
         );
     }
+
     assert!(t.host.sends.is_empty());
     assert_eq!((t.qp.next_timeout(), t.qp.state()), (before, QpState::Rts));
     t.ack(DUT_PSN + 1, 1);
@@ -278,6 +291,7 @@ fn a_read_response_of_the_wrong_length_is_a_bad_response() {
         (opcode::RC_READ_RESPONSE_ONLY, 1500),
         (opcode::RC_READ_RESPONSE_MIDDLE, 0),
     ];
+
     for (opcode, len) in cases {
         let mut t = Tester::new();
         let buffer = t.buffer(1500, Access::LOCAL_WRITE);

@@ -39,6 +39,7 @@ fn duplicate_sends_and_writes_are_acknowledged_again_and_not_placed() {
         reth(buffer.va, buffer.key, 5),
         &[2; 5],
     );
+
     t.one();
     t.inject(opcode::RC_SEND_ONLY, TT_PSN, true, Ext::default(), &[1; 10]);
     let ack = t.one();
@@ -46,6 +47,7 @@ fn duplicate_sends_and_writes_are_acknowledged_again_and_not_placed() {
         (ack.bth.psn, ack.ext.aeth.map(|a| a.msn)),
         (TT_PSN + 1, Some(2))
     );
+
     assert_eq!(t.host.receives.len(), 1);
     assert_eq!(t.bytes(buffer)[0], 2);
 }
@@ -55,6 +57,7 @@ fn a_duplicate_atomic_is_replayed_and_not_repeated() {
     let mut t = Tester::new();
     let cell = t.buffer(8, Access::REMOTE_ATOMIC);
     t.memory().borrow_mut().put(cell.va, &10u64.to_ne_bytes());
+
     for i in 0..4 {
         t.inject(
             opcode::RC_FETCH_ADD,
@@ -64,8 +67,10 @@ fn a_duplicate_atomic_is_replayed_and_not_repeated() {
             &[],
         );
     }
+
     let first: Vec<_> = t.sent().iter().map(|p| p.ext.atomic_ack).collect();
     assert_eq!(first, [Some(10), Some(15), Some(20), Some(25)]);
+
     for i in [1, 3, 3] {
         t.inject(
             opcode::RC_FETCH_ADD,
@@ -78,7 +83,9 @@ fn a_duplicate_atomic_is_replayed_and_not_repeated() {
         assert_eq!(again.ext.atomic_ack, first[i as usize]);
         assert!(again.again);
     }
+
     assert_eq!(t.host.atomics, 4);
+
     // One more pushes the oldest record out: the requester cannot want it any more.
     t.inject(
         opcode::RC_FETCH_ADD,
@@ -87,6 +94,7 @@ fn a_duplicate_atomic_is_replayed_and_not_repeated() {
         add(cell.va, cell.key, 5),
         &[],
     );
+
     t.one();
     t.inject(
         opcode::RC_FETCH_ADD,
@@ -95,6 +103,7 @@ fn a_duplicate_atomic_is_replayed_and_not_repeated() {
         add(cell.va, cell.key, 5),
         &[],
     );
+
     t.none();
     assert_eq!(t.host.atomics, 5);
 }
@@ -102,6 +111,7 @@ fn a_duplicate_atomic_is_replayed_and_not_repeated() {
 #[test]
 fn a_duplicate_read_is_executed_again_from_where_it_asks() {
     use opcode::*;
+
     let mut t = Tester::new();
     let buffer = t.buffer(4000, RW);
     t.inject(
@@ -111,6 +121,7 @@ fn a_duplicate_read_is_executed_again_from_where_it_asks() {
         reth(buffer.va, buffer.key, 4000),
         &[],
     );
+
     assert_eq!(t.sent().len(), 4);
     let fresh = vec![0x55; 4000];
     t.memory().borrow_mut().put(buffer.va, &fresh);
@@ -121,11 +132,13 @@ fn a_duplicate_read_is_executed_again_from_where_it_asks() {
         positions(&again),
         [(RC_READ_RESPONSE_FIRST, 2), (RC_READ_RESPONSE_LAST, 3)]
     );
+
     assert!(
         again
             .iter()
             .all(|p| p.again && p.payload.iter().all(|b| *b == 0x55))
     );
+
     // Something else under the same PSN is not a duplicate, nor is one whose key is gone.
     t.inject(RC_READ_REQUEST, TT_PSN + 1, true, part, &[]);
     t.none();
@@ -164,6 +177,7 @@ fn psns_wrap() {
         reth(buffer.va, buffer.key, 4096),
         &[],
     );
+
     let psns: Vec<_> = t.sent().iter().map(|p| p.bth.psn).collect();
     assert_eq!(psns, [0xff_fffe, 0xff_ffff, 0, 1]);
     t.inject(
@@ -173,6 +187,7 @@ fn psns_wrap() {
         reth(buffer.va, buffer.key, 1),
         &[1],
     );
+
     assert_eq!(t.one().bth.psn, 2);
     let rest = reth(buffer.va + 3072, buffer.key, 1024);
     t.inject(opcode::RC_READ_REQUEST, 1, true, rest, &[]);
@@ -182,16 +197,19 @@ fn psns_wrap() {
 #[test]
 fn a_duplicate_read_does_not_skip_what_is_still_to_be_sent() {
     use opcode::*;
+
     let mut t = Tester::new();
     t.opts.budget = 1;
     let buffer = t.buffer(4000, RW);
     let whole = reth(buffer.va, buffer.key, 4000);
     t.inject(RC_READ_REQUEST, TT_PSN, true, whole, &[]);
     assert_eq!(positions(&t.call()), [(RC_READ_RESPONSE_FIRST, 0)]);
+
     // Ahead of what was sent: it will come anyhow.
     let ahead = reth(buffer.va + 2048, buffer.key, 1952);
     t.inject(RC_READ_REQUEST, TT_PSN + 2, true, ahead, &[]);
     assert_eq!(positions(&t.call()), [(RC_READ_RESPONSE_MIDDLE, 1)]);
+
     // Behind it: begun over.
     t.inject(RC_READ_REQUEST, TT_PSN, true, whole, &[]);
     let want = [
@@ -200,6 +218,7 @@ fn a_duplicate_read_does_not_skip_what_is_still_to_be_sent() {
         (RC_READ_RESPONSE_MIDDLE, 2),
         (RC_READ_RESPONSE_LAST, 3),
     ];
+
     let sent = t.sent();
     assert_eq!(positions(&sent), want);
     let again: Vec<_> = sent.iter().map(|p| p.again).collect();
@@ -224,6 +243,7 @@ fn a_new_request_ends_the_replay_of_the_oldest() {
         add(buffer.va, buffer.key, 1),
         &[],
     );
+
     assert_eq!(t.one().bth.psn, TT_PSN + 2);
     assert_eq!(t.qp.state(), QpState::Rts);
 }

@@ -38,6 +38,7 @@ fn outstanding_reads_and_atomics_are_limited() {
         aeth(1),
         &[0; 8],
     );
+
     assert_eq!(t.one().bth.psn, DUT_PSN + 2);
 }
 
@@ -60,6 +61,7 @@ fn long_reads_are_asked_for_in_chunks() {
             asked += reth.len;
             assert!(reth.len % 1024 == 0 || asked == len);
         }
+
         assert!(asked - got <= 40_000 && asked > got);
         let n = 1024.min(asked - got);
         let op = if got + n == asked {
@@ -67,6 +69,7 @@ fn long_reads_are_asked_for_in_chunks() {
         } else {
             opcode::RC_READ_RESPONSE_FIRST
         };
+
         // The end of each chunk is a last (or only) packet; where that is, the requester knows.
         let end = got + n == asked || (got + n) / 1024 % (40_000 / 4 / 1024) == 0;
         let op = if end {
@@ -78,6 +81,7 @@ fn long_reads_are_asked_for_in_chunks() {
         psn += 1;
         got += n;
     }
+
     assert_eq!(t.send_statuses(), [(1, OK)]);
     assert!(t.bytes(buffer).iter().all(|b| *b == 9));
 }
@@ -103,6 +107,7 @@ fn requests_in_flight_stay_within_the_window() {
         acked = sent;
         t.ack(DUT_PSN + acked as u32 - 1, 0);
     }
+
     assert_eq!(t.send_statuses(), [(1, OK)]);
 }
 
@@ -122,6 +127,7 @@ fn a_full_window_is_refilled_by_runs_unless_packets_are_lost() {
         t.ack(DUT_PSN + acked, u32::from(acked == 289));
         runs.push(t.sent().len());
     }
+
     runs.retain(|run| *run != 0);
     assert_eq!(runs, [100, 25, 25, 25, 25, 25, 25, 25, 15]);
     assert_eq!(t.send_statuses(), [(1, OK)]);
@@ -152,6 +158,7 @@ fn end_to_end_credits_let_one_message_too_many_go() {
     for id in 0..10 {
         t.post(id, SendOp::Send, buffer);
     }
+
     // Nothing is known yet, then the first answer says 2 more.
     let first = t.sent().len() as u32;
     assert_eq!(first, 10);
@@ -169,6 +176,7 @@ fn end_to_end_credits_let_one_message_too_many_go() {
     t.none();
     credits(&mut t, DUT_PSN + 3, 4, 0);
     assert_eq!(t.sent().len(), 1, "one limited");
+
     // RDMA WRITEs need no credits, but what comes after them in the queue waits.
     credits(&mut t, DUT_PSN + 4, 5, 31);
     assert_eq!(t.sent().len(), 5);
@@ -183,6 +191,7 @@ fn draining_stops_between_messages() {
     t.post(2, WRITE, buffer);
     assert_eq!(t.sent().len(), 2);
     use ferroce_transport::QpAttrMask as M;
+
     let sqd = QpAttr {
         qp_state: QpState::Sqd,
         en_sqd_async_notify: true,
@@ -196,11 +205,13 @@ fn draining_stops_between_messages() {
         2,
         "the message that had begun is sent whole"
     );
+
     assert!(t.events().is_empty());
     t.ack(DUT_PSN + 3, 1);
     assert_eq!(t.events(), [QpEvent::SqDrained]);
     assert!(!t.qp.query().sq_draining);
     t.none();
+
     // Attributes may change now.
     t.modify(
         &QpAttr {
@@ -210,6 +221,7 @@ fn draining_stops_between_messages() {
         M::TIMEOUT,
     )
     .unwrap();
+
     t.go(QpState::Rts);
     assert_eq!(t.sent().len(), 2);
     assert_eq!(t.send_statuses(), [(1, OK)]);
@@ -241,6 +253,7 @@ fn local_invalidate_waits_for_earlier_requests() {
         SendOp::LocalInv(buffer.key),
         ferroce_sim::Buffer::default(),
     );
+
     t.one();
     assert!(t.memory().borrow().region(buffer.key).unwrap().valid);
     t.ack(DUT_PSN, 1);
@@ -252,6 +265,7 @@ fn local_invalidate_waits_for_earlier_requests() {
         SendOp::LocalInv(buffer.key),
         ferroce_sim::Buffer::default(),
     );
+
     t.none();
     assert_eq!(t.send_statuses().last(), Some(&(3, WcStatus::LocQpOpErr)));
 }
@@ -278,6 +292,7 @@ fn round_trips_are_measured_once_a_packet_and_not_on_retransmissions() {
 #[test]
 fn outstanding_psns_stay_below_half_of_their_space() {
     struct Count(Vec<(u32, u32)>);
+
     impl Sink for Count {
         fn packet(&mut self, p: &TxPacket<'_>) -> Result<(), MemoryError> {
             self.0
@@ -285,6 +300,7 @@ fn outstanding_psns_stay_below_half_of_their_space() {
             Ok(())
         }
     }
+
     let config = QpConfig {
         cap: ferroce_sim::tester::CAP,
         ..QpConfig::default()
@@ -295,6 +311,7 @@ fn outstanding_psns_stay_below_half_of_their_space() {
         path_mtu: 256,
         ..usual()
     };
+
     for (to, mask) in ladder() {
         let attr = QpAttr {
             qp_state: to,
@@ -302,11 +319,13 @@ fn outstanding_psns_stay_below_half_of_their_space() {
         };
         qp.modify(&attr, mask, Time::ZERO, &mut host).unwrap();
     }
+
     let whole = Sge {
         addr: 0,
         length: 1 << 30,
         lkey: 1,
     };
+
     for wr_id in 0..3 {
         let request = SendRequest {
             wr_id,
@@ -317,11 +336,13 @@ fn outstanding_psns_stay_below_half_of_their_space() {
         };
         qp.post_send(&request).unwrap();
     }
+
     let opts = TransmitOpts {
         window: u32::MAX,
         budget: u32::MAX,
         flush_acks: true,
     };
+
     let mut sink = Count(Vec::new());
     while qp.transmit(Time::ZERO, opts, &mut host, &mut sink) {}
     let asked: u64 = sink.0.iter().map(|(_, len)| u64::from(*len)).sum();

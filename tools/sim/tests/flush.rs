@@ -54,6 +54,7 @@ fn it_goes_out_in_one_packet_and_its_answer_is_awaited() {
         assert_eq!((p.bth.opcode, p.bth.ack_req), (RC_FLUSH, true));
         assert_eq!(p.ext, feth(plt, sel, 16, 9, 5000));
         assert!(p.payload.is_empty());
+
         // An acknowledgement is not its answer: it says that the answer was lost.
         t.ack(p.bth.psn, 1);
         let again = t.one();
@@ -92,6 +93,7 @@ fn it_counts_among_the_outstanding_reads_and_is_fenced() {
     t.none();
     t.inject(RC_READ_RESPONSE_ONLY, DUT_PSN + 1, false, aeth(2), &[]);
     assert_eq!(t.one().bth.opcode, RC_SEND_ONLY);
+
     // Without any there can be none.
     let mut t = Tester::with(QpAttr {
         max_rd_atomic: 0,
@@ -136,6 +138,7 @@ fn an_initiator_sends_it_to_a_queue() {
         let ext = feth(1, 0, 16, 9, 5000);
         (ext.feth, ext.reth)
     });
+
     t.inject(XRC_READ_RESPONSE_ONLY, DUT_PSN, false, aeth(1), &[]);
     assert_eq!(t.send_statuses(), [(1, WcStatus::Success)]);
 }
@@ -152,10 +155,12 @@ fn it_is_done_once_and_after_what_came_before_however_often_it_comes() {
         reth(b.va, b.key, 24),
         &[7; 24],
     );
+
     // One ahead of its turn is not done.
     t.inject(RC_FLUSH, TT_PSN + 2, true, ext, &[]);
     assert_eq!(t.one().nak(), Some((NakCode::PsnSequenceError, TT_PSN + 1)));
     assert!(t.host.flushes.is_empty());
+
     for round in 0..3 {
         t.inject(RC_FLUSH, TT_PSN + 1, true, ext, &[]);
         let p = t.one();
@@ -166,6 +171,7 @@ fn it_is_done_once_and_after_what_came_before_however_often_it_comes() {
         assert_eq!((p.payload.len(), p.again), (0, round > 0));
         assert_eq!(p.ext.aeth.unwrap().msn, 2);
     }
+
     let done = Flush {
         va: b.va + 4,
         rkey: b.key,
@@ -193,6 +199,7 @@ fn what_is_wrong_with_it_is_said() {
         qp_access_flags: usual().qp_access_flags - Access::FLUSH_GLOBAL,
         ..usual()
     };
+
     let (invalid, access) = (NakCode::InvalidRequest, NakCode::RemoteAccessError);
     let cases: [(QpAttr, u8, u8, u64, u32, u32, NakCode); 11] = [
         // No placement, reserved ones, reserved levels.
@@ -211,6 +218,7 @@ fn what_is_wrong_with_it_is_said() {
         (usual(), 1, 0, 0, 0, 8, access),
         (usual(), 2, 1, 0, 8, 0, access),
     ];
+
     for (attr, placement, level, offset, len, wrong, code) in cases {
         let mut t = Tester::with(attr);
         let b = target(&mut t);

@@ -52,6 +52,7 @@ fn table<C>(
         let _ = write!(out, "{:>14}", name(column));
     }
     out.push('\n');
+
     for loss in LOSSES {
         let _ = write!(out, "{:>8}", f64::from(loss) / 10_000.0);
         for column in columns {
@@ -62,6 +63,7 @@ fn table<C>(
         }
         out.push('\n');
     }
+
     out
 }
 
@@ -109,6 +111,7 @@ fn goodput_with_congestion_control_against_loss_and_delay() {
         };
         mean(|seed| bulk::run(seed, Kind::Write, 1 << 20, 32, way))
     };
+
     compare(
         "goodput_aimd.txt",
         &table(head, &DELAYS, |delay| delay.0, cell),
@@ -136,6 +139,7 @@ const fn receiver(byte_time: u64, cycle: u64, awake: u64) -> Receiver {
 #[test]
 fn goodput_of_what_nobody_acknowledges() {
     const DURATION: Duration = Duration::from_millis(500);
+
     let head = "Goodput in Gb/s of SENDs of 4096 bytes by UC over a 25 Gb/s link with a delay of 10 us into a receive buffer of 416 KiB,\n\
         and in brackets what was lost, in percent, over 500 ms. The receiver is twice as fast as the link, half as fast, fast but\n\
         awake for 300 us of each ms, or stops for good after 5 ms. The sender goes by what the receiver has taken (counted), by\n\
@@ -144,6 +148,7 @@ fn goodput_of_what_nobody_acknowledges() {
     for (name, _) in RECEIVERS {
         let _ = write!(out, "{name:>18}");
     }
+
     for (name, pace) in [
         ("counted", Pace::Counted),
         ("unknown", Pace::Unknown),
@@ -157,6 +162,7 @@ fn goodput_of_what_nobody_acknowledges() {
             let _ = write!(out, "{goodput:>9.3} ({lost:>6.2})");
         }
     }
+
     out.push('\n');
     compare("goodput_paced.txt", &out);
 }

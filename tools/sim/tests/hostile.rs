@@ -35,18 +35,21 @@ fn place(rng: &mut Rng, b: &Buffers) -> (u64, u32, u32) {
     } else {
         rng.pick(&[b.local, b.closed])
     };
+
     let len = match rng.below(8) {
         0 => 0,
         1 => rng.next() as u32,
         2 => buffer.len + 1,
         _ => rng.below(u64::from(buffer.len) + 1) as u32,
     };
+
     let va = match rng.below(6) {
         0 => rng.next(),
         1 => buffer.va.wrapping_sub(1),
         2 => buffer.va + u64::from(buffer.len),
         _ => buffer.va + (rng.below(u64::from(buffer.len)) & !7),
     };
+
     (
         va,
         if rng.percent(90) {
@@ -108,6 +111,7 @@ fn datagram(rng: &mut Rng, b: &Buffers, mtu: u64, service: QpType) -> Vec<u8> {
         let len = rng.below(200) as usize;
         return rng.bytes(len);
     }
+
     let rows: Vec<_> = opcode::all().collect();
     let row = rng.pick(&rows);
     let row = if rng.percent(90) {
@@ -115,16 +119,19 @@ fn datagram(rng: &mut Rng, b: &Buffers, mtu: u64, service: QpType) -> Vec<u8> {
     } else {
         row
     };
+
     let payload = match rng.below(5) {
         0 => 0,
         1 | 2 => mtu,
         _ => rng.below(mtu + 9),
     } as usize;
+
     let payload = if row.payload == ferroce_wire::PayloadRule::None {
         0
     } else {
         payload
     };
+
     let header = Header {
         bth: Bth {
             opcode: row.opcode,
@@ -139,6 +146,7 @@ fn datagram(rng: &mut Rng, b: &Buffers, mtu: u64, service: QpType) -> Vec<u8> {
         },
         ext: headers(rng, row.headers, b),
     };
+
     let mut bytes = vec![0; MAX_HEADER];
     let n = header.emit(&mut bytes);
     bytes.truncate(n);
@@ -148,6 +156,7 @@ fn datagram(rng: &mut Rng, b: &Buffers, mtu: u64, service: QpType) -> Vec<u8> {
         let at = rng.below(bytes.len() as u64) as usize;
         bytes[at] = rng.next() as u8;
     }
+
     bytes
 }
 
@@ -161,6 +170,7 @@ fn fire(service: QpType, seed: u64, packets: u32) -> u32 {
         max_rd_atomic: rng.pick(&[1, 4]),
         ..usual()
     };
+
     let state = rng.pick(&[
         QpState::Rts,
         QpState::Rts,
@@ -176,16 +186,19 @@ fn fire(service: QpType, seed: u64, packets: u32) -> u32 {
         | Access::REMOTE_ATOMIC
         | Access::FLUSH_GLOBAL
         | Access::FLUSH_PERSISTENT;
+
     let b = Buffers {
         open: t.buffer(9_000, all | Access::LOCAL_WRITE),
         local: t.buffer(9_000, Access::LOCAL_WRITE),
         closed: t.buffer(9_000, Access::REMOTE_READ),
     };
+
     // A target's queue is of the protection domain that the buffers are of; another queue is not.
     for (srq, pd) in [(5, 0), (6, 60)] {
         t.memory().borrow_mut().srqs.insert(srq, pd);
         t.host.xrc.borrow_mut().insert(srq, Default::default());
     }
+
     let guard = t.buffer(100, Access::empty());
     let before = t.memory().borrow().bytes.clone();
     let mut reached = 0;
@@ -193,6 +206,7 @@ fn fire(service: QpType, seed: u64, packets: u32) -> u32 {
         if state == QpState::Rts && rng.percent(30) && t.qp.state() == QpState::Rts {
             post_any(&mut t, &mut rng, &b, service);
         }
+
         if rng.percent(50) {
             let _ = t.qp.post_recv(0, &[b.local.sge()]);
             let wqe = RecvWqe {
@@ -203,6 +217,7 @@ fn fire(service: QpType, seed: u64, packets: u32) -> u32 {
             t.host.srq.borrow_mut().push_back(wqe.clone());
             t.host.xrc.borrow()[&5].borrow_mut().push_back(wqe);
         }
+
         let bytes = datagram(&mut rng, &b, u64::from(mtu), service);
         if let Ok(packet) = Packet::parse(&bytes) {
             let grh = [0; 40];
@@ -215,10 +230,12 @@ fn fire(service: QpType, seed: u64, packets: u32) -> u32 {
             }
             reached += 1;
         }
+
         t.now += rng.span_below(Duration::from_millis(1));
         if rng.percent(5) || t.qp.next_timeout().is_some_and(|at| at <= t.now) {
             t.expire();
         }
+
         if rng.percent(60) {
             let sent = t.sent();
             assert!(
@@ -227,10 +244,12 @@ fn fire(service: QpType, seed: u64, packets: u32) -> u32 {
                 sent.len()
             );
         }
+
         if t.qp.state() == QpState::Err && n % 16 == 0 {
             break;
         }
     }
+
     t.sent();
     unharmed(&t, &b, guard, &before);
     reached
@@ -248,6 +267,7 @@ fn post_any(t: &mut Tester, rng: &mut Rng, b: &Buffers, service: QpType) {
             add: 1,
         },
     };
+
     let data = ferroce_transport::SendData::Sges(&[b.local.sge()]);
     let flags = SendFlags::SIGNALED;
     let _ = t.qp.post_send(&ferroce_transport::SendRequest {
@@ -274,6 +294,7 @@ fn unharmed(t: &Tester, b: &Buffers, guard: Buffer, before: &[u8]) {
             .iter()
             .any(|x| (start(*x)..start(*x) + x.len as usize).contains(&i))
     };
+
     for (i, (old, new)) in before.iter().zip(after).enumerate() {
         assert!(
             old == new || writable(i),
@@ -289,6 +310,7 @@ fn fire_at(service: QpType) {
     } else {
         10_000
     };
+
     let mut reached = 0u64;
     for seed in 0..seeds {
         struct Announce(QpType, u64);
@@ -302,6 +324,7 @@ fn fire_at(service: QpType) {
         let _announce = Announce(service, seed);
         reached += u64::from(fire(service, seed, 200));
     }
+
     assert!(reached > seeds * 10, "only {reached} packets parsed");
 }
 

@@ -36,6 +36,7 @@ fn a_refused_modify_changes_nothing() {
 #[test]
 fn values_out_of_range_are_refused() {
     type Spoil = fn(&mut QpAttr);
+
     let good = usual();
     let bad: [(QpState, M, Spoil); 9] = [
         (QpState::Rtr, M::PATH_MTU, |attr| attr.path_mtu = 1500),
@@ -54,6 +55,7 @@ fn values_out_of_range_are_refused() {
             attr.max_rd_atomic = 129;
         }),
     ];
+
     for (to, bit, spoil) in bad {
         let mut attr = good;
         spoil(&mut attr);
@@ -62,6 +64,7 @@ fn values_out_of_range_are_refused() {
         } else {
             QpState::Rtr
         };
+
         let mask = ladder().iter().find(|(s, _)| *s == to).unwrap().1;
         let mut t = Tester::in_state(good, from, false);
         let before = t.qp.query();
@@ -75,6 +78,7 @@ fn values_out_of_range_are_refused() {
             ),
             Err(ModifyError::Value(bit))
         );
+
         assert_eq!(t.qp.query(), before);
         assert_eq!(
             t.modify(
@@ -128,10 +132,12 @@ fn attributes_come_back_as_they_were_set() {
             want.retry_cnt
         )
     );
+
     assert_eq!(
         (got.qp_state, got.cur_qp_state),
         (QpState::Rts, QpState::Rts)
     );
+
     // PSNs are cut to 24 bits.
     let mut t2 = Tester::with(QpAttr {
         sq_psn: 0xff00_0001,
@@ -164,6 +170,7 @@ fn reset_forgets_silently_and_the_queue_pair_can_be_used_again() {
     t.none();
     assert_eq!(t.qp.next_timeout(), None);
     assert!(t.host.sends.is_empty() && t.host.receives.is_empty());
+
     for (to, mask) in ladder() {
         t.modify(
             &QpAttr {
@@ -174,6 +181,7 @@ fn reset_forgets_silently_and_the_queue_pair_can_be_used_again() {
         )
         .unwrap();
     }
+
     t.post(3, SendOp::Send, buffer);
     let sent = t.sent();
     assert_eq!(
@@ -194,6 +202,7 @@ fn err_flushes_sends_then_receives() {
             },
             false,
         );
+
         let buffer = t.buffer(100, Access::LOCAL_WRITE);
         t.post_recv(11, buffer);
         t.post_recv(12, buffer);
@@ -202,9 +211,11 @@ fn err_flushes_sends_then_receives() {
             t.post_flags(1, SendOp::Send, buffer, SendFlags::empty());
             t.post(2, SendOp::Write { va: 0, rkey: 1 }, buffer);
         }
+
         if state == QpState::Sqd {
             t.go(state);
         }
+
         t.sent();
         assert_eq!(t.qp.next_timeout().is_some(), state == QpState::Rts);
         t.go(QpState::Err);
@@ -217,6 +228,7 @@ fn err_flushes_sends_then_receives() {
                 vec![]
             }
         );
+
         assert_eq!(t.recv_statuses(), [(11, flush), (12, flush)]);
         assert_eq!(t.qp.next_timeout(), None);
         t.none();
@@ -257,21 +269,25 @@ fn posts_are_checked() {
         length,
         lkey: 1,
     };
+
     let read = SendOp::Read { va: 0, rkey: 0 };
     let add = SendOp::FetchAdd {
         va: 0,
         rkey: 0,
         add: 1,
     };
+
     let mut t = Tester::new();
     assert_eq!(
         post(&mut t, SendOp::Send, SendData::Sges(&[sge(1); 4])),
         Err(PostError::TooManySges)
     );
+
     assert_eq!(
         post(&mut t, SendOp::Send, SendData::Inline(&[0; 65])),
         Err(PostError::InlineTooLong)
     );
+
     assert_eq!(
         post(
             &mut t,
@@ -280,22 +296,27 @@ fn posts_are_checked() {
         ),
         Err(PostError::BadLength)
     );
+
     assert_eq!(
         post(&mut t, SendOp::Send, SendData::Sges(&[sge(u32::MAX); 3])),
         Err(PostError::BadLength)
     );
+
     assert_eq!(
         post(&mut t, read, SendData::Inline(&[0; 8])),
         Err(PostError::BadOpcode)
     );
+
     assert_eq!(
         post(&mut t, add, SendData::Inline(&[0; 8])),
         Err(PostError::BadOpcode)
     );
+
     assert_eq!(
         post(&mut t, add, SendData::Sges(&[sge(7)])),
         Err(PostError::BadLength)
     );
+
     for _ in 0..16 {
         assert_eq!(post(&mut t, SendOp::Send, SendData::Sges(&[])), Ok(()));
     }

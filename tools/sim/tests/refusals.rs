@@ -33,6 +33,7 @@ fn refused(t: &mut Tester, code: NakCode, psn: u32) {
 #[test]
 fn opcodes_out_of_sequence_are_invalid() {
     use opcode::*;
+
     let only = [RC_SEND_MIDDLE, RC_SEND_LAST, RC_WRITE_MIDDLE, RC_WRITE_LAST];
     for opcode in only {
         let mut t = Tester::new();
@@ -40,6 +41,7 @@ fn opcodes_out_of_sequence_are_invalid() {
         refused(&mut t, NakCode::InvalidRequest, TT_PSN);
         assert_eq!(t.events(), [QpEvent::ReqErr]);
     }
+
     // In the middle of a SEND nothing but its middle or last will do.
     for opcode in [
         RC_SEND_FIRST,
@@ -70,6 +72,7 @@ fn opcodes_out_of_sequence_are_invalid() {
 #[test]
 fn payload_lengths_must_fit_the_place_in_the_message() {
     use opcode::*;
+
     for (opcode, len) in [
         (RC_SEND_FIRST, 1023),
         (RC_SEND_FIRST, 1025),
@@ -87,6 +90,7 @@ fn payload_lengths_must_fit_the_place_in_the_message() {
         t.inject(opcode, TT_PSN, false, ext, &vec![0; len]);
         refused(&mut t, NakCode::InvalidRequest, TT_PSN);
     }
+
     for (opcode, len) in [
         (RC_SEND_MIDDLE, 1000),
         (RC_SEND_LAST, 0),
@@ -104,6 +108,7 @@ fn payload_lengths_must_fit_the_place_in_the_message() {
 #[test]
 fn an_rdma_write_is_as_long_as_its_reth_says() {
     use opcode::*;
+
     // Length announced, and the packets that come.
     let cases: [(u32, &[(u8, usize)]); 6] = [
         (9, &[(RC_WRITE_ONLY, 10)]),
@@ -113,6 +118,7 @@ fn an_rdma_write_is_as_long_as_its_reth_says() {
         (2048, &[(RC_WRITE_FIRST, 1024), (RC_WRITE_LAST, 1000)]),
         ((1 << 30) + 1, &[(RC_WRITE_FIRST, 1024)]),
     ];
+
     for (len, packets) in cases {
         let mut t = Tester::new();
         let buffer = t.buffer(5000, RW);
@@ -124,6 +130,7 @@ fn an_rdma_write_is_as_long_as_its_reth_says() {
             };
             t.inject(*opcode, TT_PSN + i as u32, false, ext, &vec![0; *n]);
         }
+
         refused(
             &mut t,
             NakCode::InvalidRequest,
@@ -189,6 +196,7 @@ fn operations_that_the_queue_pair_does_not_allow_are_invalid() {
         } else {
             Vec::new()
         };
+
         let ext = if opcode == opcode::RC_FETCH_ADD {
             add(buffer.va, buffer.key, 1)
         } else {
@@ -229,6 +237,7 @@ fn a_receive_that_is_too_short_is_a_local_length_error() {
         Ext::default(),
         &[1; 1024],
     );
+
     t.inject(
         opcode::RC_SEND_LAST,
         TT_PSN + 1,
@@ -236,11 +245,13 @@ fn a_receive_that_is_too_short_is_a_local_length_error() {
         Ext::default(),
         &[1; 477],
     );
+
     refused(&mut t, NakCode::InvalidRequest, TT_PSN + 1);
     assert_eq!(
         t.recv_statuses(),
         [(1, WcStatus::LocLenErr), (2, WcStatus::WrFlushErr)]
     );
+
     assert!(t.events().is_empty(), "the completion tells");
 }
 
@@ -268,6 +279,7 @@ fn more_reads_than_resources_are_invalid() {
         reth(buffer.va, buffer.key, 4096),
         &[],
     );
+
     t.inject(
         opcode::RC_FETCH_ADD,
         TT_PSN + 4,
@@ -275,6 +287,7 @@ fn more_reads_than_resources_are_invalid() {
         add(buffer.va, buffer.key, 1),
         &[],
     );
+
     t.inject(
         opcode::RC_READ_REQUEST,
         TT_PSN + 5,
@@ -282,6 +295,7 @@ fn more_reads_than_resources_are_invalid() {
         reth(buffer.va, buffer.key, 1),
         &[],
     );
+
     let sent = t.sent();
     assert_eq!(sent.len(), 6, "what was accepted is answered first");
     assert_eq!(sent[5].nak(), Some((NakCode::InvalidRequest, TT_PSN + 5)));

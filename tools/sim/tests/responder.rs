@@ -36,6 +36,7 @@ fn acknowledges_are_coalesced() {
             &payload,
         );
     }
+
     assert!(t.qp.has_pending_ack());
     let ack = t.one();
     assert_eq!(ack.bth.psn, TT_PSN + 9);
@@ -73,6 +74,7 @@ fn sends_are_received_with_what_they_carry() {
         Ext::default(),
         &[1; 1024],
     );
+
     t.inject(
         opcode::RC_SEND_MIDDLE,
         TT_PSN + 1,
@@ -80,10 +82,12 @@ fn sends_are_received_with_what_they_carry() {
         Ext::default(),
         &[2; 1024],
     );
+
     assert!(
         t.host.receives.is_empty(),
         "not before the message is whole"
     );
+
     t.inject(
         opcode::RC_SEND_LAST_IMM,
         TT_PSN + 2,
@@ -91,6 +95,7 @@ fn sends_are_received_with_what_they_carry() {
         imm([9, 8, 7, 6]),
         &[3; 1],
     );
+
     t.inject(opcode::RC_SEND_ONLY, TT_PSN + 3, true, Ext::default(), &[]);
     let inv = Ext {
         ieth: Some(key),
@@ -103,6 +108,7 @@ fn sends_are_received_with_what_they_carry() {
         .iter()
         .map(|c| (c.wr_id, c.byte_len, c.data))
         .collect();
+
     let want = [
         (0, 2049, WcData::Imm([9, 8, 7, 6])),
         (1, 0, WcData::None),
@@ -126,6 +132,7 @@ fn write_with_immediate_consumes_a_receive_when_whole() {
         reth(to.va, to.key, 2000),
         &[1; 1024],
     );
+
     t.inject(
         opcode::RC_WRITE_LAST_IMM,
         TT_PSN + 1,
@@ -133,6 +140,7 @@ fn write_with_immediate_consumes_a_receive_when_whole() {
         imm([1; 4]),
         &[2; 976],
     );
+
     let rnr = t.one();
     assert_eq!(rnr.syndrome(), Some(Syndrome::RnrNak { timer: 12 }));
     assert_eq!(rnr.bth.psn, TT_PSN + 1);
@@ -141,6 +149,7 @@ fn write_with_immediate_consumes_a_receive_when_whole() {
         [2; 976],
         "nothing is placed without a receive request"
     );
+
     t.qp.post_recv(5, &[]).unwrap();
     t.inject(
         opcode::RC_WRITE_LAST_IMM,
@@ -149,11 +158,13 @@ fn write_with_immediate_consumes_a_receive_when_whole() {
         imm([1; 4]),
         &[2; 976],
     );
+
     let c = t.host.receives[0];
     assert_eq!(
         (c.wr_id, c.opcode, c.byte_len),
         (5, WcOpcode::RecvRdmaWithImm, 2000)
     );
+
     assert_eq!(t.one().ext.aeth.map(|a| a.msn), Some(1));
     assert_eq!(t.bytes(to)[1024..], [2; 976]);
 }
@@ -171,6 +182,7 @@ fn a_gap_is_refused_once() {
             &[9],
         );
     }
+
     assert_eq!(t.one().nak(), Some((NakCode::PsnSequenceError, TT_PSN)));
     t.inject(
         opcode::RC_WRITE_ONLY,
@@ -179,7 +191,9 @@ fn a_gap_is_refused_once() {
         reth(to.va, to.key, 1),
         &[9],
     );
+
     t.none();
+
     for psn in 0..2 {
         t.inject(
             opcode::RC_WRITE_ONLY,
@@ -189,6 +203,7 @@ fn a_gap_is_refused_once() {
             &[9],
         );
     }
+
     assert_eq!(t.one().bth.psn, TT_PSN + 1);
     t.inject(
         opcode::RC_WRITE_ONLY,
@@ -197,6 +212,7 @@ fn a_gap_is_refused_once() {
         reth(to.va, to.key, 1),
         &[9],
     );
+
     assert_eq!(t.one().nak(), Some((NakCode::PsnSequenceError, TT_PSN + 2)));
 }
 
@@ -211,6 +227,7 @@ fn a_gap_that_fills_before_the_nak_is_sent_needs_none() {
         reth(to.va, to.key, 1),
         &[9],
     );
+
     t.inject(
         opcode::RC_WRITE_ONLY,
         TT_PSN,
@@ -218,6 +235,7 @@ fn a_gap_that_fills_before_the_nak_is_sent_needs_none() {
         reth(to.va, to.key, 1),
         &[9],
     );
+
     assert_eq!(t.one().nak(), None);
 }
 
@@ -242,6 +260,7 @@ fn nothing_is_checked_where_nothing_is_moved() {
 #[test]
 fn responses_come_in_request_order_and_acks_do_not_overtake() {
     use opcode::*;
+
     let mut t = Tester::new();
     let buffer = t.buffer(4096, RW);
     t.inject(
@@ -251,6 +270,7 @@ fn responses_come_in_request_order_and_acks_do_not_overtake() {
         reth(buffer.va, buffer.key, 3000),
         &[],
     );
+
     t.inject(
         RC_WRITE_ONLY,
         TT_PSN + 3,
@@ -258,6 +278,7 @@ fn responses_come_in_request_order_and_acks_do_not_overtake() {
         reth(buffer.va, buffer.key, 1),
         &[1],
     );
+
     t.opts.budget = 1;
     let mut sent = Vec::new();
     for _ in 0..10 {
@@ -289,8 +310,10 @@ fn communication_is_established_by_the_first_packet() {
             &[1],
         );
     }
+
     assert_eq!(t.events(), [QpEvent::CommEst]);
     assert_eq!(t.one().bth.psn, TT_PSN + 1);
+
     // Not before RTR, and not once in RTS.
     let mut t = Tester::in_state(usual(), QpState::Init, false);
     t.inject(
@@ -300,6 +323,7 @@ fn communication_is_established_by_the_first_packet() {
         reth(buffer.va, buffer.key, 0),
         &[],
     );
+
     t.none();
     let mut t = Tester::new();
     t.inject(
@@ -309,6 +333,7 @@ fn communication_is_established_by_the_first_packet() {
         reth(buffer.va, buffer.key, 0),
         &[],
     );
+
     assert!(t.events().is_empty());
 }
 
@@ -334,6 +359,7 @@ fn acks_wait_for_a_reply_in_ping_pong() {
         assert_eq!(t.sent().len(), 2 - alone);
         t.ack(ferroce_sim::tester::DUT_PSN + i, 0);
     }
+
     // Without replies it is over soon; a flush always helps.
     for i in 20..30 {
         t.inject(opcode::RC_WRITE_ONLY, TT_PSN + i, true, ext, &[1]);

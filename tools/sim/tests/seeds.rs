@@ -31,6 +31,7 @@ fn random_scenarios() {
         println!("{:#?}", scenario::run(seed, true));
         return;
     }
+
     let first = env("FERROCE_SIM_FIRST").unwrap_or(0);
     let seeds = env("FERROCE_SIM_SEEDS").unwrap_or(10_000);
     let (mut packets, mut good, mut broken, mut exhausted) = (0, 0, 0, 0);
@@ -42,6 +43,7 @@ fn random_scenarios() {
         broken += usize::from(outcome.broken);
         exhausted += outcome.exhausted;
     }
+
     println!(
         "{seeds} seeds: {packets} packets, {good} requests succeeded, {broken} ended in ERR, {exhausted} out of retries"
     );

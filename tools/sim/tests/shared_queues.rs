@@ -11,6 +11,7 @@ fn a_shared_receive_queue_gives_no_credits_and_announces_the_last_request() {
     let mut t = Tester::in_state(usual(), QpState::Rts, true);
     let buffer = t.buffer(2000, Access::LOCAL_WRITE);
     assert!(t.qp.post_recv(1, &[]).is_err());
+
     for wr_id in 0..3 {
         let wqe = RecvWqe {
             wr_id,
@@ -19,11 +20,13 @@ fn a_shared_receive_queue_gives_no_credits_and_announces_the_last_request() {
         };
         t.host.srq.borrow_mut().push_back(wqe);
     }
+
     t.inject(opcode::RC_SEND_ONLY, TT_PSN, true, Ext::default(), &[1; 10]);
     assert_eq!(
         t.one().syndrome(),
         Some(Syndrome::Ack(CreditCode::UNLIMITED))
     );
+
     t.inject(
         opcode::RC_SEND_FIRST,
         TT_PSN + 1,
@@ -31,11 +34,13 @@ fn a_shared_receive_queue_gives_no_credits_and_announces_the_last_request() {
         Ext::default(),
         &[1; 1024],
     );
+
     t.go(QpState::Err);
     assert_eq!(
         t.recv_statuses(),
         [(0, WcStatus::Success), (1, WcStatus::WrFlushErr)]
     );
+
     assert_eq!(t.events(), [QpEvent::LastWqeReached]);
     assert_eq!(t.host.srq.borrow().len(), 1, "what was not taken stays");
     t.none();
@@ -51,6 +56,7 @@ fn what_the_host_takes_out_of_a_message_is_neither_placed_nor_counted() {
         sges: smallvec![buffer.sge()],
         skip,
     };
+
     // 16 bytes of the first packet; the rest fills the buffer to its end.
     t.host.srq.borrow_mut().push_back(wqe(16));
     let (first, rest) = message.split_at(1024);
@@ -59,6 +65,7 @@ fn what_the_host_takes_out_of_a_message_is_neither_placed_nor_counted() {
     let done = *t.receives().last().unwrap();
     assert_eq!((done.status, done.byte_len), (WcStatus::Success, 2000));
     assert_eq!(t.bytes(buffer), message[16..]);
+
     // More than a packet, and more than the whole message.
     t.host.srq.borrow_mut().extend([wqe(1030), wqe(u32::MAX)]);
     t.inject(
@@ -68,6 +75,7 @@ fn what_the_host_takes_out_of_a_message_is_neither_placed_nor_counted() {
         Ext::default(),
         first,
     );
+
     t.inject(opcode::RC_SEND_LAST, TT_PSN + 3, true, Ext::default(), rest);
     assert_eq!(t.receives().last().unwrap().byte_len, 2016 - 1030);
     assert_eq!(t.bytes(buffer)[..986], message[1030..]);
@@ -79,8 +87,10 @@ fn what_the_host_takes_out_of_a_message_is_neither_placed_nor_counted() {
         Ext::default(),
         &[9; 100],
     );
+
     assert_eq!(t.receives().last().unwrap().byte_len, 0);
     assert_eq!(t.bytes(buffer), before);
+
     // One byte too many, header included.
     t.host.srq.borrow_mut().push_back(wqe(16));
     t.inject(
@@ -90,6 +100,7 @@ fn what_the_host_takes_out_of_a_message_is_neither_placed_nor_counted() {
         Ext::default(),
         first,
     );
+
     let too_long = [rest, &[1]].concat();
     t.inject(
         opcode::RC_SEND_LAST,
@@ -98,5 +109,6 @@ fn what_the_host_takes_out_of_a_message_is_neither_placed_nor_counted() {
         Ext::default(),
         &too_long,
     );
+
     assert_eq!(t.recv_statuses().last(), Some(&(16, WcStatus::LocLenErr)));
 }

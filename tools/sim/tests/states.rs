@@ -40,6 +40,7 @@ fn required_attributes_are_those_of_the_manual() {
             [init | M::ACCESS_FLAGS, responder, M::SQ_PSN | M::TIMEOUT],
         ),
     ];
+
     for (service, masks) in want {
         for ((from, to), mask) in [
             (QpState::Reset, QpState::Init),
@@ -67,10 +68,12 @@ fn each_missing_and_each_extra_attribute_is_named() {
             row.from,
             row.to
         );
+
         let allowed = row.required | row.optional;
         let verdict = |mask| check(service, row.from, row.to, mask | M::STATE);
         assert_eq!(verdict(row.required), Ok(()), "{row:?}");
         assert_eq!(verdict(allowed), Ok(()), "{row:?}");
+
         for bit in M::all().iter() {
             if row.required.contains(bit) {
                 assert_eq!(
@@ -97,6 +100,7 @@ fn there_are_no_other_transitions() {
             .filter(|t| t.services.contains(&service))
             .map(|t| (t.from, t.to))
             .collect();
+
         for from in STATES {
             for to in STATES {
                 let verdict = check(service, from, to, M::STATE);
@@ -105,6 +109,7 @@ fn there_are_no_other_transitions() {
                     _ if rows.contains(&(from, to)) => {}
                     _ => assert_eq!(verdict, Err(ModifyError::Transition { from, to })),
                 }
+
                 for bit in M::all()
                     .iter()
                     .filter(|b| !(M::STATE | M::CUR_STATE).contains(*b))

@@ -23,12 +23,14 @@ fn c9_142_outstanding_request_timeout() {
             retry_cnt: 2,
             ..usual()
         });
+
         let t_tr = Duration::from_nanos(4096 << exponent);
         let buffer = t.buffer(1024, Access::LOCAL_WRITE);
         t.post(1, READ, buffer);
         t.post(2, SendOp::Send, buffer);
         let first = t.sent();
         assert_eq!(first.len(), 2);
+
         for _ in 0..2 {
             let sent_at = t.now;
             t.expire().expect("the timer runs");
@@ -44,12 +46,14 @@ fn c9_142_outstanding_request_timeout() {
             assert!(again.iter().all(|p| p.again));
             assert!(t.host.sends.is_empty());
         }
+
         t.expire().expect("the timer runs");
         t.none();
         assert_eq!(
             t.send_statuses(),
             [(1, WcStatus::RetryExcErr), (2, WcStatus::WrFlushErr)]
         );
+
         assert_eq!(t.qp.state(), QpState::Err);
         assert_eq!(t.qp.next_timeout(), None);
     }
@@ -73,10 +77,12 @@ fn stretched_timeouts_wait_for_a_stopped_peer() {
             (stretch * t_tr..=stretch * 4 * t_tr).contains(&due),
             "{due:?}"
         );
+
         while t.host.sends.is_empty() && t.qp.next_timeout().expect("runs") < began + stopped_for {
             t.expire();
             t.sent();
         }
+
         if t.host.sends.is_empty() {
             t.ack(DUT_PSN, 1);
         }
@@ -114,6 +120,7 @@ fn the_timer_runs_only_while_something_is_outstanding() {
         second >= t.now + Duration::from_nanos(4096 << 14),
         "restarts on progress ({first:?})"
     );
+
     t.ack(DUT_PSN + 1, 2);
     assert_eq!(t.qp.next_timeout(), None);
 }
@@ -157,6 +164,7 @@ fn a_read_goes_on_where_it_stopped() {
         aeth(1),
         &[1; 1024],
     );
+
     t.expire();
     let again = t.one();
     let reth = again.ext.reth.expect("RETH");
@@ -164,6 +172,7 @@ fn a_read_goes_on_where_it_stopped() {
         (again.bth.psn, reth.va, reth.len),
         (DUT_PSN + 1, 0x99_9400, 1976)
     );
+
     t.inject(
         opcode::RC_READ_RESPONSE_FIRST,
         DUT_PSN + 1,
@@ -171,6 +180,7 @@ fn a_read_goes_on_where_it_stopped() {
         aeth(1),
         &[2; 1024],
     );
+
     t.inject(
         opcode::RC_READ_RESPONSE_LAST,
         DUT_PSN + 2,
@@ -178,6 +188,7 @@ fn a_read_goes_on_where_it_stopped() {
         aeth(1),
         &[3; 952],
     );
+
     assert_eq!(t.send_statuses(), [(1, WcStatus::Success)]);
     let bytes = t.bytes(buffer);
     assert!(
@@ -219,6 +230,7 @@ fn rnr_retries_are_counted_for_themselves() {
     let buffer = t.buffer(10, Access::LOCAL_WRITE);
     t.post(1, SendOp::Send, buffer);
     t.post(2, SendOp::Send, buffer);
+
     for _ in 0..3 {
         t.sent();
         t.answer(Syndrome::RnrNak { timer: 1 }, DUT_PSN, 0);
@@ -227,6 +239,7 @@ fn rnr_retries_are_counted_for_themselves() {
         assert!(t.host.sends.is_empty());
         t.expire();
     }
+
     t.sent();
     t.answer(Syndrome::RnrNak { timer: 1 }, DUT_PSN, 0);
     assert_eq!(
@@ -266,6 +279,7 @@ fn sequence_naks_count_as_retries_and_resume_at_their_psn() {
         again.iter().map(|p| p.bth.psn).collect::<Vec<_>>(),
         [DUT_PSN + 2, DUT_PSN + 3]
     );
+
     t.now += Duration::from_millis(1);
     t.answer(nak, DUT_PSN + 2, 0);
     assert_eq!(t.sent().len(), 2);

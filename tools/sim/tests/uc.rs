@@ -73,6 +73,7 @@ fn a_gap_loses_its_message_and_no_other() {
                     arrive(&mut t, opcode, TT_PSN + i as u32, &full(0xee));
                 }
             }
+
             assert!(t.host.receives.is_empty(), "packet {lost} is lost");
             arrive(&mut t, UC_SEND_FIRST, TT_PSN + 3, &full(1));
             arrive(&mut t, UC_SEND_LAST, TT_PSN + 4, &[2; 10]);
@@ -108,6 +109,7 @@ fn what_comes_late_or_twice_is_dropped() {
     for psn in [TT_PSN + 4, TT_PSN + 3, TT_PSN] {
         arrive(&mut t, UC_SEND_ONLY, psn, &[2]);
     }
+
     // Within a message, too, and without harm to it.
     arrive(&mut t, UC_SEND_FIRST, TT_PSN + 5, &full(3));
     arrive(&mut t, UC_SEND_FIRST, TT_PSN + 5, &full(4));
@@ -118,6 +120,7 @@ fn what_comes_late_or_twice_is_dropped() {
         t.recv_statuses(),
         [(1, WcStatus::Success), (2, WcStatus::Success)]
     );
+
     assert_eq!(t.bytes(more)[..1024], full(3));
     assert_eq!(t.bytes(more)[1024], 3);
 }
@@ -161,6 +164,7 @@ fn writes_are_placed_as_they_come_and_checked() {
         t.inject(UC_WRITE_ONLY, TT_PSN + 2 + i as u32, false, ext, &[9; 4]);
     }
     assert_eq!(t.notes(), [Note::Refused; 4]);
+
     // Nor is the rest taken of what was refused.
     let ext = reth(target.va, 3, 1025);
     t.inject(UC_WRITE_FIRST, TT_PSN + 6, false, ext, &full(9));
@@ -187,6 +191,7 @@ fn writes_that_the_queue_pair_does_not_allow_are_dropped() {
         reth(target.va, target.key, 4),
         &[9; 4],
     );
+
     assert_eq!(t.bytes(target), before);
     assert_eq!(t.notes(), [Note::Refused]);
 }
@@ -208,6 +213,7 @@ fn a_write_with_immediate_needs_a_receive_request_at_its_end() {
         (c.opcode, c.byte_len, c.data),
         (WcOpcode::RecvRdmaWithImm, 4, WcData::Imm([2; 4]))
     );
+
     assert_eq!(t.bytes(target)[..4], [8; 4]);
 }
 
@@ -217,6 +223,7 @@ fn without_a_receive_request_or_room_a_message_is_lost() {
     arrive(&mut t, UC_SEND_FIRST, TT_PSN, &full(1));
     let buffer = t.buffer(1030, Access::LOCAL_WRITE);
     t.post_recv(1, buffer);
+
     // Its rest finds a receive request and is not taken for a message.
     arrive(&mut t, UC_SEND_LAST, TT_PSN + 1, &[1; 5]);
     assert_eq!(t.notes(), [Note::NoReceive]);

@@ -27,6 +27,7 @@ fn messages_go_out_once_and_unasked() {
         small,
         SendFlags::SOLICITED,
     );
+
     t.post(3, SendOp::Write { va: 50, rkey: 6 }, buffer);
     let imm = SendOp::WriteWithImm {
         va: 51,
@@ -49,15 +50,18 @@ fn messages_go_out_once_and_unasked() {
             UC_WRITE_ONLY_IMM
         ]
     );
+
     for (i, p) in sent.iter().enumerate() {
         assert_eq!(p.bth.psn, (DUT_PSN + i as u32) & 0xff_ffff);
         assert!(!p.bth.ack_req && !p.again);
     }
+
     assert_eq!(sent[4].ext.reth, reth(50, 6, 2500).reth);
     assert_eq!(
         (sent[3].ext.imm, sent[7].ext.imm),
         (Some([1, 2, 3, 4]), Some([4; 4]))
     );
+
     assert!(sent[3].bth.solicited && !sent[7].bth.solicited);
     let statuses: Vec<u64> = t.send_statuses().iter().map(|(id, _)| *id).collect();
     assert_eq!(statuses, [1, 3, 4]);
@@ -77,6 +81,7 @@ fn operations_that_need_an_answer_are_not_taken() {
             dest,
         })
     };
+
     for op in [
         SendOp::SendWithInv(1),
         SendOp::Read { va: 0, rkey: 0 },
@@ -98,6 +103,7 @@ fn operations_that_need_an_answer_are_not_taken() {
             "{op:?}"
         );
     }
+
     for dest in [Dest::Datagram(Default::default()), Dest::XrcSrq(1)] {
         assert_eq!(post(SendOp::Send, dest), Err(PostError::BadDestination));
     }
@@ -113,6 +119,7 @@ fn a_send_that_fails_stops_the_send_queue_alone() {
             key: 3,
             ..t.buffer(bad_len, Access::empty())
         };
+
         t.post(1, SendOp::Send, good);
         t.post(2, SendOp::Send, bad);
         t.post_flags(3, SendOp::Send, good, SendFlags::empty());
@@ -125,6 +132,7 @@ fn a_send_that_fails_stops_the_send_queue_alone() {
                 (3, WcStatus::WrFlushErr)
             ]
         );
+
         assert_eq!(t.qp.state(), QpState::Sqe);
         let buffer = t.buffer(10, Access::LOCAL_WRITE);
         t.post_recv(1, buffer);
@@ -135,17 +143,20 @@ fn a_send_that_fails_stops_the_send_queue_alone() {
             cur_qp_state: QpState::Sqe,
             ..usual()
         };
+
         t.modify(
             &attr,
             QpAttrMask::STATE | QpAttrMask::CUR_STATE | QpAttrMask::ACCESS_FLAGS,
         )
         .unwrap();
+
         t.post(4, SendOp::Send, good);
         let sent = t.sent();
         assert_eq!(
             (sent[0].bth.opcode, sent[0].bth.psn),
             (UC_SEND_FIRST, DUT_PSN + 2)
         );
+
         assert_eq!(t.send_statuses()[3], (4, WcStatus::Success));
     }
 }

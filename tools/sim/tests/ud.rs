@@ -46,26 +46,31 @@ fn a_datagram_says_whom_it_is_for_and_from() {
         SendFlags::SOLICITED,
         to(0xff_ffff, 0x8000_0000),
     );
+
     let sent = t.sent();
     assert_eq!(sent.len(), 2);
     assert_eq!(
         (sent[0].bth.opcode, sent[1].bth.opcode),
         (UD_SEND_ONLY, UD_SEND_ONLY_IMM)
     );
+
     assert_eq!(
         (sent[0].bth.dest_qp, sent[1].bth.dest_qp),
         (0x12_3456, 0xff_ffff)
     );
+
     assert_eq!((sent[0].ah, sent[1].ah), (Some(9), Some(9)));
     assert_eq!((sent[0].bth.psn, sent[1].bth.psn), (DUT_PSN, DUT_PSN + 1));
     assert_eq!(
         (sent[0].bth.solicited, sent[1].bth.solicited),
         (false, true)
     );
+
     assert!(
         sent.iter()
             .all(|p| !p.bth.ack_req && p.payload == t.bytes(buffer))
     );
+
     assert_eq!(
         sent[0].ext.deth,
         Some(Deth {
@@ -73,6 +78,7 @@ fn a_datagram_says_whom_it_is_for_and_from() {
             src_qp: DUT
         })
     );
+
     // Its highest bit set, the request's Q_Key stands for the queue pair's own.
     assert_eq!(
         sent[1].ext.deth,
@@ -81,7 +87,9 @@ fn a_datagram_says_whom_it_is_for_and_from() {
             src_qp: DUT
         })
     );
+
     assert_eq!(sent[1].ext.imm, Some([1, 2, 3, 4]));
+
     // Nobody answers: it is done when it is sent, and only what is signaled is reported.
     assert_eq!(t.send_statuses(), [(1, WcStatus::Success)]);
     assert!(!t.qp.has_requests_in_flight() && t.qp.next_timeout().is_none());
@@ -97,6 +105,7 @@ fn the_grh_comes_before_the_payload() {
         imm: Some([9, 8, 7, 6]),
         ..deth(QKEY)
     };
+
     let rest = t.bytes(buffer)[91..].to_vec();
     t.inject(UD_SEND_ONLY_IMM, 3, false, ext, &payload);
     let got = t.bytes(buffer);
@@ -108,6 +117,7 @@ fn the_grh_comes_before_the_payload() {
         (c.wr_id, c.status, c.opcode),
         (5, WcStatus::Success, WcOpcode::Recv)
     );
+
     assert_eq!((c.byte_len, c.grh, c.src_qp), (91, true, TT));
     assert_eq!(c.data, WcData::Imm([9, 8, 7, 6]));
     t.none();
@@ -138,6 +148,7 @@ fn any_psn_and_any_source_is_taken() {
         };
         t.inject(UD_SEND_ONLY, psn, false, ext, &[1]);
     }
+
     let from: Vec<u32> = t.host.receives.iter().map(|c| c.src_qp).collect();
     assert_eq!(from, [0, 1, 2, 3]);
 }
@@ -154,6 +165,7 @@ fn a_wrong_q_key_is_dropped_and_counted() {
     assert_eq!(t.notes(), [Note::QkeyViolation; 4]);
     assert_eq!(t.bytes(buffer), before);
     assert!(t.host.receives.is_empty() && t.events().is_empty());
+
     // The receive request is still there, and the Q_Key can be changed.
     let attr = QpAttr {
         qkey: 77,
@@ -186,6 +198,7 @@ fn without_a_receive_request_or_room_a_datagram_is_lost() {
         } else {
             t.post_recv(1, buffer);
         }
+
         arrive(&mut t, &[1; 9]);
         assert_eq!(t.notes(), [Note::NoReceive, Note::TooLong]);
         assert!(t.host.receives.is_empty());
@@ -194,6 +207,7 @@ fn without_a_receive_request_or_room_a_datagram_is_lost() {
             before,
             "nothing is placed of what does not fit"
         );
+
         assert_eq!(t.qp.state(), QpState::Rts);
         arrive(&mut t, &[2; 8]);
         assert_eq!(
@@ -265,6 +279,7 @@ fn receiving_begins_in_rtr_and_sending_in_rts() {
         data: SendData::Sges(&[]),
         dest: to(1, 1),
     };
+
     assert_eq!(
         t.qp.post_send(&request),
         Err(PostError::BadState(QpState::Rtr))
@@ -283,6 +298,7 @@ fn only_sends_with_an_address_are_taken() {
             dest,
         })
     };
+
     let good = to(1, 1);
     for op in [
         SendOp::SendWithInv(1),
@@ -303,6 +319,7 @@ fn only_sends_with_an_address_are_taken() {
     ] {
         assert_eq!(post(op, good), Err(PostError::BadOpcode), "{op:?}");
     }
+
     for dest in [Dest::Connected, Dest::XrcSrq(1)] {
         assert_eq!(post(SendOp::Send, dest), Err(PostError::BadDestination));
     }

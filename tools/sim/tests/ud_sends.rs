@@ -50,13 +50,16 @@ fn a_send_that_fails_stops_the_send_queue_alone() {
         key: 3,
         ..t.buffer(10, Access::empty())
     };
+
     let short = |t: &mut Tester| t.buffer(10, Access::empty());
     type Bad = fn(&mut Tester) -> Buffer;
+
     let cases: [(Bad, u32, WcStatus); 3] = [
         (long, 9, WcStatus::LocLenErr),
         (foreign, 9, WcStatus::LocProtErr),
         (short, NO_AH, WcStatus::LocQpOpErr),
     ];
+
     for (bad, ah, status) in cases {
         let mut t = Tester::service(QpType::Ud);
         let good = t.buffer(1024, Access::empty());
@@ -67,6 +70,7 @@ fn a_send_that_fails_stops_the_send_queue_alone() {
             qpn: TT,
             qkey: 1,
         });
+
         send(&mut t, 1, good, to(TT, 1));
         send(&mut t, 2, bad, dest);
         t.post_to(3, SendOp::Send, good, SendFlags::empty(), to(TT, 1));
@@ -75,6 +79,7 @@ fn a_send_that_fails_stops_the_send_queue_alone() {
             1,
             "the one before goes out, those after do not"
         );
+
         assert_eq!(
             t.send_statuses(),
             [
@@ -83,6 +88,7 @@ fn a_send_that_fails_stops_the_send_queue_alone() {
                 (3, WcStatus::WrFlushErr)
             ]
         );
+
         assert_eq!(t.qp.state(), QpState::Sqe);
         assert!(t.events().is_empty());
 

@@ -31,6 +31,7 @@ fn seeds(service: QpType) {
         println!("{:#?}", run(service, seed, true));
         return;
     }
+
     let mut sum = Outcome::default();
     let seeds = env("FERROCE_SIM_SEEDS").unwrap_or(5_000);
     for seed in 0..seeds {
@@ -42,7 +43,9 @@ fn seeds(service: QpType) {
         sum.whole += o.whole;
         sum.flushed += o.flushed;
     }
+
     println!("{service:?}, {seeds} seeds: {sum:?}");
+
     // The scenarios are worth something: much comes through, much is lost, and some requests fail.
     let lost = sum.sent.saturating_sub(sum.whole);
     assert!(sum.whole > sum.sent / 3 && sum.flushed > 0);

@@ -47,6 +47,7 @@ fn a_window_can_be_reached_as_it_was_bound() {
             bind(r, WINDOW, Access::REMOTE_WRITE),
             SendFlags::empty(),
         );
+
         t.none();
         let c = t.host.sends[0];
         assert_eq!((c.status, c.opcode), (WcStatus::Success, WcOpcode::BindMw));
@@ -55,6 +56,7 @@ fn a_window_can_be_reached_as_it_was_bound() {
         } else {
             UC_SEND_FIRST
         };
+
         let write = reth(r.va + 29, WINDOW, 1);
         t.inject(RC_WRITE_ONLY | base, TT_PSN, false, write, &[0xaa]);
         assert_eq!(t.bytes(r)[29], 0xaa);
@@ -76,13 +78,16 @@ fn a_bind_needs_no_answers_and_completes_in_its_turn() {
         bind(r, WINDOW, Access::REMOTE_READ),
         SendFlags::empty(),
     );
+
     t.post(3, SendOp::Send, buffer);
     let sent = t.sent();
+
     // The send after it may tell the peer the key: then the window is there.
     assert!(bound(&t, WINDOW));
     assert_eq!(sent.len(), 4);
     assert_eq!(sent[3].bth.psn, DUT_PSN + 3, "a bind takes no PSN");
     assert!(t.host.sends.is_empty());
+
     // Everything may be sent again without binding again.
     t.expire();
     assert_eq!(t.sent().len(), 4);
@@ -93,6 +98,7 @@ fn a_bind_needs_no_answers_and_completes_in_its_turn() {
         t.send_statuses(),
         [(1, WcStatus::Success), (2, WcStatus::Success)]
     );
+
     t.ack(DUT_PSN + 3, 2);
     assert_eq!(t.send_statuses()[2..], [(3, WcStatus::Success)]);
     assert_eq!(t.qp.next_timeout(), None);
@@ -115,20 +121,24 @@ fn binds_cost_nothing_of_the_window() {
             bind(r, WINDOW + round, Access::REMOTE_READ),
             SendFlags::empty(),
         );
+
         post(
             &mut t,
             3,
             SendOp::LocalInv(WINDOW + round),
             SendFlags::empty(),
         );
+
         t.post_flags(4, SendOp::Send, buffer, SendFlags::empty());
         for _ in 0..2 {
             assert_eq!(t.sent().len(), 1, "round {round}");
             t.ack(psn, round);
             psn += 1;
         }
+
         t.none();
     }
+
     assert_eq!(t.host.sends.len(), 100);
     assert!(t.host.sends.iter().all(|c| c.status == WcStatus::Success));
 }
@@ -165,6 +175,7 @@ fn a_refused_bind_fails_after_what_came_before() {
         bind(buffer, WINDOW, Access::REMOTE_READ),
         SendFlags::empty(),
     );
+
     t.post(3, SendOp::Send, buffer);
     t.one();
     t.none();
@@ -178,6 +189,7 @@ fn a_refused_bind_fails_after_what_came_before() {
             (3, WcStatus::WrFlushErr)
         ]
     );
+
     assert_eq!(t.qp.state(), QpState::Err);
 }
 
@@ -192,11 +204,13 @@ fn a_refused_bind_of_an_unreliable_connection_stops_its_send_queue() {
         bind(buffer, WINDOW, Access::REMOTE_READ),
         SendFlags::empty(),
     );
+
     t.one();
     assert_eq!(
         t.send_statuses(),
         [(1, WcStatus::Success), (2, WcStatus::MwBindErr)]
     );
+
     assert_eq!(t.qp.state(), QpState::Sqe);
 }
 
@@ -217,6 +231,7 @@ fn an_invalidate_waits_for_what_may_be_sent_again() {
         t.send_statuses(),
         [(1, WcStatus::Success), (2, WcStatus::Success)]
     );
+
     assert_eq!(t.host.sends[1].opcode, WcOpcode::LocalInv);
     assert!(!bound(&t, buffer.key));
 }
@@ -232,6 +247,7 @@ fn a_send_can_invalidate_a_window_once() {
         bind(r, WINDOW, Access::REMOTE_WRITE),
         SendFlags::empty(),
     );
+
     t.none();
     t.post_recv(7, buffer);
     t.post_recv(8, buffer);
@@ -245,6 +261,7 @@ fn a_send_can_invalidate_a_window_once() {
         (c.wr_id, c.status, c.data),
         (7, WcStatus::Success, WcData::Invalidated(WINDOW))
     );
+
     assert!(!bound(&t, WINDOW));
     t.one();
     t.inject(RC_SEND_ONLY_INV, TT_PSN + 1, true, inv, &[1; 10]);
@@ -252,5 +269,6 @@ fn a_send_can_invalidate_a_window_once() {
         t.one().nak(),
         Some((NakCode::RemoteAccessError, TT_PSN + 1))
     );
+
     assert_eq!(t.recv_statuses()[1], (8, WcStatus::LocAccessErr));
 }

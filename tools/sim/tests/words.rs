@@ -25,8 +25,10 @@ fn the_word_goes_out_and_its_answer_is_awaited() {
         (p.bth.opcode, p.bth.psn, p.bth.ack_req),
         (RC_ATOMIC_WRITE, DUT_PSN, true)
     );
+
     assert_eq!(p.ext, reth(16, 9, 8));
     assert_eq!(p.payload, t.bytes(buffer));
+
     // An acknowledgement is not its answer: it says that the answer was lost.
     t.ack(DUT_PSN, 1);
     assert!(t.host.sends.is_empty());
@@ -38,6 +40,7 @@ fn the_word_goes_out_and_its_answer_is_awaited() {
         (c.status, c.opcode),
         (WcStatus::Success, WcOpcode::AtomicWrite)
     );
+
     assert_eq!(t.qp.next_timeout(), None);
 }
 
@@ -68,6 +71,7 @@ fn it_counts_among_the_outstanding_reads_and_is_fenced() {
     t.none();
     t.inject(RC_READ_RESPONSE_ONLY, DUT_PSN + 1, false, aeth(2), &[]);
     assert_eq!(t.one().bth.opcode, RC_SEND_ONLY);
+
     // Without any there can be none.
     let attr = QpAttr {
         max_rd_atomic: 0,
@@ -91,6 +95,7 @@ fn it_takes_eight_bytes_from_wherever() {
             dest: Dest::Connected,
         })
     };
+
     for len in [0, 7, 9, 64] {
         let bytes = vec![1; len];
         assert_eq!(
@@ -103,12 +108,14 @@ fn it_takes_eight_bytes_from_wherever() {
             Err(PostError::BadLength)
         );
     }
+
     let (a, b) = (t.buffer(3, Access::empty()), t.buffer(5, Access::empty()));
     let want = [t.bytes(a), t.bytes(b)].concat();
     assert_eq!(
         post(&mut t, WORD, SendData::Sges(&[a.sge(), b.sge()])),
         Ok(())
     );
+
     assert_eq!(t.one().payload, want);
     assert_eq!(post(&mut t, WORD, SendData::Inline(&[5; 8])), Ok(()));
     assert_eq!(t.one().payload, [5; 8]);
@@ -143,6 +150,7 @@ fn what_is_wrong_with_it_is_said() {
         qp_access_flags: Access::REMOTE_READ | Access::REMOTE_ATOMIC,
         ..usual()
     };
+
     let cases: [(QpAttr, u64, u32, usize, NakCode); 5] = [
         (usual(), 4, 8, 8, NakCode::InvalidRequest),
         (usual(), 8, 7, 8, NakCode::InvalidRequest),
@@ -150,6 +158,7 @@ fn what_is_wrong_with_it_is_said() {
         (attr, 8, 8, 8, NakCode::InvalidRequest),
         (usual(), 24, 8, 8, NakCode::RemoteAccessError),
     ];
+
     for (attr, offset, len, payload, code) in cases {
         let mut t = Tester::with(attr);
         let b = target(&mut t);

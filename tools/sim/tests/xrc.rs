@@ -94,6 +94,7 @@ fn every_request_packet_names_the_queue() {
         .iter()
         .map(|p| (p.bth.opcode, p.ext.xrceth.unwrap() & 0xffff))
         .collect();
+
     assert_eq!(
         got,
         [
@@ -106,16 +107,19 @@ fn every_request_packet_names_the_queue() {
             (XRC_FETCH_ADD, 4)
         ]
     );
+
     // It is acknowledged, and sent again, as with RC.
     let ack = |opcode, n, ext, payload: &[u8]| (opcode, DUT_PSN + n, ext, payload.to_vec());
     let aeth = Ext {
         aeth: Some(Aeth::new(Syndrome::from_byte(0x1f), 2)),
         ..Ext::default()
     };
+
     let value = Ext {
         atomic_ack: Some(9),
         ..aeth
     };
+
     t.expire();
     assert!(t.sent().iter().all(|p| p.again && p.ext.xrceth.is_some()));
     for (opcode, psn, ext, payload) in [
@@ -125,6 +129,7 @@ fn every_request_packet_names_the_queue() {
     ] {
         t.inject(opcode, psn, false, ext, &payload);
     }
+
     assert_eq!(t.send_statuses(), [(1, WcStatus::Success); 4]);
 }
 
@@ -142,6 +147,7 @@ fn an_initiator_takes_no_requests_and_a_target_no_responses() {
         ferroce_sim::tester::aeth(1),
         &[],
     );
+
     t.none();
     assert!(t.host.sends.is_empty() && t.events().is_empty());
     t.ack(DUT_PSN, 1);
@@ -158,6 +164,7 @@ fn an_initiator_takes_no_requests_and_a_target_no_responses() {
         ferroce_sim::tester::aeth(1),
         &[],
     );
+
     t.none();
     assert!(t.host.receives.is_empty());
     assert_eq!(t.qp.post_recv(1, &[]), Err(PostError::HasSrq));
@@ -183,11 +190,14 @@ fn a_request_without_a_queue_is_not_taken() {
             dest,
         })
     };
+
     for dest in [Dest::Connected, Dest::Datagram(Default::default())] {
         assert_eq!(post(SendOp::Send, dest), Err(PostError::BadDestination));
     }
+
     // What stays here goes nowhere.
     assert_eq!(post(SendOp::LocalInv(1), Dest::Connected), Ok(()));
+
     // And no other service has queues to name.
     let request = SendRequest {
         wr_id: 1,
@@ -196,6 +206,7 @@ fn a_request_without_a_queue_is_not_taken() {
         data: SendData::Sges(&[]),
         dest: Dest::XrcSrq(1),
     };
+
     assert_eq!(
         Tester::new().qp.post_send(&request),
         Err(PostError::BadDestination)
@@ -221,6 +232,7 @@ fn messages_go_to_the_queues_that_they_name() {
     assert_eq!(got, [(2, 6, 10), (1, 5, 1030)]);
     assert_eq!(t.bytes(six)[..10], [6; 10]);
     assert_eq!(t.bytes(five)[..1030], [5; 1030]);
+
     // An empty queue holds its own messages up, and says so.
     arrive(&mut t, XRC_SEND_ONLY, 3, 5, &[1]);
     assert!(matches!(t.one().syndrome(), Some(Syndrome::RnrNak { .. })));
@@ -245,6 +257,7 @@ fn accesses_go_by_the_queues_protection_domain() {
         for_srq(5, reth(five.va, five.key, 1030)),
         &[],
     );
+
     let sent = t.sent();
     let opcodes: Vec<_> = sent.iter().map(|p| p.bth.opcode).collect();
     assert_eq!(opcodes, [XRC_READ_RESPONSE_FIRST, XRC_READ_RESPONSE_LAST]);
@@ -252,6 +265,7 @@ fn accesses_go_by_the_queues_protection_domain() {
         [&sent[0].payload[..], &sent[1].payload].concat(),
         t.bytes(five)[..1030]
     );
+
     // Also when the request is for a duplicate, after others were for another queue.
     receive(&mut t, 6, 1, 10);
     arrive(&mut t, XRC_SEND_ONLY, 3, 6, &[1]);
@@ -263,6 +277,7 @@ fn accesses_go_by_the_queues_protection_domain() {
         for_srq(5, reth(five.va + 1024, five.key, 6)),
         &[],
     );
+
     assert_eq!(t.one().payload, t.bytes(five)[1024..1030]);
     let add = Ext {
         atomic: Some(AtomicEth {
@@ -273,6 +288,7 @@ fn accesses_go_by_the_queues_protection_domain() {
         }),
         ..Ext::default()
     };
+
     t.inject(XRC_FETCH_ADD, TT_PSN + 4, true, for_srq(5, add), &[]);
     assert_eq!(t.one().bth.opcode, XRC_ATOMIC_ACKNOWLEDGE);
 
@@ -283,6 +299,7 @@ fn accesses_go_by_the_queues_protection_domain() {
         t.one().nak(),
         Some((NakCode::RemoteAccessError, TT_PSN + 5))
     );
+
     assert_eq!(t.bytes(five), before);
     assert_eq!(t.qp.state(), QpState::Err);
 }
@@ -306,6 +323,7 @@ fn a_queue_that_is_not_of_the_domain_is_an_access_error() {
             [QpEvent::AccessErr],
             "no queue of its own has a last request"
         );
+
         assert!(t.host.receives.is_empty());
     }
 }

@@ -53,12 +53,14 @@ pub(crate) fn run() -> Result<bool> {
         "--json",
         "--summary-only",
     ]);
+
     command.arg("--output-path");
     let path = build::scratch("coverage")?.join("coverage.json");
     let status = command.arg(&path).status().context("cargo llvm-cov")?;
     if !status.success() {
         return Ok(false);
     }
+
     let text = std::fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
     let export = serde_json::from_str(&text).with_context(|| format!("{}", path.display()))?;
     show(&by_crate(&export));
@@ -86,6 +88,7 @@ fn show(crates: &BTreeMap<String, Lines>) {
         0 => "-".to_owned(),
         count => format!("{:.1} %", lines.covered as f64 * 100.0 / count as f64),
     };
+
     let mut table = Table::new();
     table.set_header(["crate", "lines", "reached"]);
     let mut all = Lines::default();
@@ -94,6 +97,7 @@ fn show(crates: &BTreeMap<String, Lines>) {
         all.count += lines.count;
         all.covered += lines.covered;
     }
+
     println!("{table}");
     println!(
         "{} of {} lines are reached by cargo test",
@@ -127,12 +131,14 @@ mod tests {
                 r#"{{"filename":"{path}","summary":{{"lines":{{"count":{count},"covered":{covered},"percent":1}}}}}}"#
             )
         };
+
         let files = [
             file(&format!("{root}/provider/wire/src/bth.rs"), 10, 5),
             file(&format!("{root}/provider/wire/src/cm/mod.rs"), 2, 2),
             file(&format!("{root}/cabi/src/lib.rs"), 4, 0),
             file("/usr/src/other.rs", 1, 1),
         ];
+
         let text = format!(
             r#"{{"data":[{{"files":[{}],"totals":{{}}}}]}}"#,
             files.join(",")
@@ -142,6 +148,7 @@ mod tests {
             .iter()
             .map(|(name, lines)| (name.as_str(), lines.count, lines.covered))
             .collect();
+
         assert_eq!(
             found,
             [

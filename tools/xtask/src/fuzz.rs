@@ -90,24 +90,29 @@ pub(crate) fn run(scope: &Scope) -> Result<bool> {
                 }
             }
         }
+
         Ok(())
     };
+
     let jobs = scope.jobs.map_or_else(
         || thread::available_parallelism().map_or(1, NonZeroUsize::get),
         NonZeroUsize::get,
     );
+
     thread::scope(|threads| {
         let workers: Vec<_> = (0..jobs).map(|_| threads.spawn(work)).collect();
         workers
             .into_iter()
             .try_for_each(|worker| worker.join().expect("a worker does not panic"))
     })?;
+
     let broken = broken.into_inner().unwrap_or_else(|held| held.into_inner());
     if scope.keep {
         for name in chosen.iter().filter(|name| !broken.contains(name)) {
             keep(name)?;
         }
     }
+
     let tried = tried.into_inner();
     match broken.as_slice() {
         [] => println!(
@@ -120,6 +125,7 @@ pub(crate) fn run(scope: &Scope) -> Result<bool> {
             broken.join(", ")
         ),
     }
+
     Ok(broken.is_empty())
 }
 
@@ -192,6 +198,7 @@ fn keep(name: &str) -> Result<()> {
     if !done(&mut command)? {
         bail!("the corpus of {name} could not be merged");
     }
+
     let entries = fs::read_dir(&seeds)?.map(|entry| {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();

@@ -34,6 +34,7 @@ pub(crate) fn run(parts: &[String]) -> Result<bool> {
         !chosen.is_empty(),
         "no gate has a name with {parts:?} in it"
     );
+
     let copy = Copy::new()?;
 
     // What fails in whole sources proves nothing when it fails in broken ones.
@@ -61,8 +62,10 @@ pub(crate) fn run(parts: &[String]) -> Result<bool> {
                 why
             }
         };
+
         table.add_row([of.gate, of.what, verdict]);
     }
+
     println!("{table}");
     println!("{noticed} of {} breaks were noticed", chosen.len());
     Ok(noticed == chosen.len())
@@ -97,6 +100,7 @@ impl Copy {
             place: build::scratch("gates")?.join("tree"),
             commit: newest.trim().to_owned(),
         };
+
         if !copy.place.join(".git").exists() {
             let place = copy.place.display().to_string();
             git(
@@ -104,12 +108,14 @@ impl Copy {
                 &["clone", "--quiet", "--no-checkout", ".", &place],
             )?;
         }
+
         let origin = build::workspace().display().to_string();
         git(&copy.place, &["fetch", "--quiet", &origin, "HEAD"])?;
         git(
             &copy.place,
             &["checkout", "--quiet", "--force", "--detach", &copy.commit],
         )?;
+
         Ok(copy)
     }
 
@@ -129,6 +135,7 @@ impl Copy {
                 if database.exists() {
                     fs::remove_dir_all(&database)?;
                 }
+
                 let of_crate = database.join("crates").join(WEAK);
                 fs::create_dir_all(&of_crate)?;
                 fs::write(of_crate.join(format!("{id}.md")), advisory(id))?;
@@ -136,6 +143,7 @@ impl Copy {
                 git(&database, &["add", "."])?;
                 let commit = ["commit", "--quiet", "--message", "one"];
                 git(&database, &[&WHO[..], &commit].concat())?;
+
                 // Not into the user's own copy of the true one.
                 let with = "[advisories]\ndb-path = \"target/advisories\"\n";
                 self.edit("deny.toml", |old| {
@@ -169,6 +177,7 @@ impl Copy {
             .args(["xtask", "test"])
             .args(gates)
             .current_dir(&self.place);
+
         // The cargo that runs us is of this workspace; theirs is found anew.
         for name in ["CARGO", "RUSTC", "RUSTDOC", "CARGO_TARGET_DIR"] {
             command.env_remove(name);
@@ -180,6 +189,7 @@ impl Copy {
                 .env("GIT_CONFIG_KEY_0", instead)
                 .env("GIT_CONFIG_VALUE_0", ADVISORIES);
         }
+
         process::run(command, &build::scratch("gates")?, "test", LIMIT)
     }
 }

@@ -261,6 +261,7 @@ fn main() -> ExitCode {
         Command::Portable { prefix, target } => portable::run(target, &prefix).map(|()| true),
         Command::Install { prefix } => install::run(&prefix).map(|()| true),
     };
+
     match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,

@@ -127,9 +127,11 @@ pub(crate) fn run(scope: &Scope) -> Result<bool> {
         if !scope.parts.is_empty() && !scope.parts.iter().any(|name| name == part.name) {
             continue;
         }
+
         let words = (part.words)(scope);
         let log = logs.join(format!("{}.log", part.name));
         println!("xtask: cargo xtask {words}, into {}", log.display());
+
         // What is tried, even if the checkout moves on meanwhile.
         let commit = output("git", &["describe", "--always", "--dirty"])?;
         let began = Instant::now();
@@ -147,9 +149,11 @@ pub(crate) fn run(scope: &Scope) -> Result<bool> {
             failed.push(part.name);
         }
     }
+
     if !failed.is_empty() {
         println!("xtask: failed: {}", failed.join(", "));
     }
+
     Ok(failed.is_empty())
 }
 

@@ -21,11 +21,13 @@ pub(crate) fn run() -> Result<bool> {
             "the sources of the standard library are missing: rustup component add rust-src --toolchain nightly"
         );
     }
+
     let version = output(&["rustc", "-vV"])?;
     let host = version
         .lines()
         .find_map(|line| line.strip_prefix("host: "))
         .context("rustc -vV names no host")?;
+
     let status = rustup()
         .args(["cargo", "test", "--locked", "-Zbuild-std"])
         .args(["--target", host])
@@ -40,5 +42,6 @@ pub(crate) fn run() -> Result<bool> {
         .env("TSAN_OPTIONS", "halt_on_error=1")
         .status()
         .context("cargo test")?;
+
     Ok(status.success())
 }

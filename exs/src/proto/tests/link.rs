@@ -235,6 +235,7 @@ pub(super) fn execute(from: &mut End, to: &mut End) {
             from.receive_memory(op)[offset as usize..][..length as usize].copy_from_slice(&bytes);
         }
     }
+
     from.done += 1;
 }
 

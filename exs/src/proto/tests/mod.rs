@@ -33,11 +33,14 @@ fn a_stream_arrives_whole_and_in_order() {
                 step(&mut ends, &mut rng);
             }
         }
+
         for end in &mut ends {
             end.machine.finish();
             end.act();
         }
+
         settle(&mut ends, &mut rng);
+
         for side in 0..2 {
             // The end may have found a receive already.
             while !ends[side].received.iter().any(|(_, _, eof, ..)| *eof) {
@@ -46,6 +49,7 @@ fn a_stream_arrives_whole_and_in_order() {
                 settle(&mut ends, &mut rng);
             }
         }
+
         for (side, end) in ends.iter().enumerate() {
             let got: Vec<u8> = end
                 .received
@@ -58,18 +62,22 @@ fn a_stream_arrives_whole_and_in_order() {
                     .iter()
                     .all(|(_, truncated, _, outcome, _)| !truncated && *outcome == Outcome::Done)
             );
+
             assert!(
                 end.sent
                     .iter()
                     .all(|(_, outcome)| *outcome == Outcome::Done)
             );
+
             assert!(
                 end.machine.finished() && end.machine.sending() == 0,
                 "seed {seed}"
             );
+
             zero_copy += end.zero_copy;
         }
     }
+
     assert!(zero_copy > 10_000_000, "{zero_copy}");
 }
 
@@ -96,14 +104,17 @@ fn messages_keep_their_boundaries() {
                 let size = length(&mut rng);
                 ends[side].receive(size, parts, rng.random_bool(0.8));
             }
+
             for _ in 0..rng.random_range(0..30) {
                 step(&mut ends, &mut rng);
             }
         }
+
         for end in &mut ends {
             end.machine.finish();
             end.act();
         }
+
         settle(&mut ends, &mut rng);
         for side in 0..2 {
             while !ends[side].received.iter().any(|(_, _, eof, ..)| *eof) {
@@ -112,6 +123,7 @@ fn messages_keep_their_boundaries() {
                 settle(&mut ends, &mut rng);
             }
         }
+
         for (side, end) in ends.iter().enumerate() {
             let mut gathered = Vec::new();
             for (bytes, truncated, eof, outcome, last) in &end.received {
@@ -129,6 +141,7 @@ fn messages_keep_their_boundaries() {
                 assert_eq!(*truncated, bytes.len() < message.len(), "seed {seed}");
                 assert!(message.starts_with(bytes), "seed {seed}");
             }
+
             assert!(wanted[side].is_empty(), "seed {seed}: messages are lost");
             assert_eq!(end.machine.sending(), 0, "seed {seed}");
         }
@@ -150,6 +163,7 @@ fn a_slow_receiver_holds_the_sender_back() {
         settle(&mut ends, &mut rng);
         assert_eq!(ends[1].received.len(), taken);
     }
+
     assert_eq!(ends[0].sent.len(), 20);
     assert_eq!(ends[0].machine.room(), u64::from(DATA) * PAYLOAD);
 }
@@ -169,6 +183,7 @@ fn stop_at_any_moment_ends_everything() {
             } else {
                 ends[side].receive(size, false, rng.random());
             }
+
             for _ in 0..rng.random_range(0..12) {
                 step(&mut ends, &mut rng);
             }
@@ -179,12 +194,15 @@ fn stop_at_any_moment_ends_everything() {
                 break;
             }
         }
+
         settle(&mut ends, &mut rng);
+
         // The other end closes too, as it sees the end.
         ends[1].machine.finish();
         ends[1].machine.stop();
         ends[1].act();
         settle(&mut ends, &mut rng);
+
         for end in &ends {
             assert!(end.machine.flushed(), "seed {seed}");
             assert!(end.machine.drained(), "seed {seed}");
@@ -215,6 +233,7 @@ fn a_break_at_any_moment_ends_everything() {
                 step(&mut ends, &mut rng);
             }
         }
+
         for end in &mut ends {
             end.out.clear();
             end.machine.gone();
@@ -224,6 +243,7 @@ fn a_break_at_any_moment_ends_everything() {
             end.send(vec![1], false, false);
             assert_eq!(end.sent.last(), Some(&(0, Outcome::Reset)));
         }
+
         // What was there may still be taken; then the break shows, for good.
         loop {
             ends[1].receive(100, false, false);
@@ -234,6 +254,7 @@ fn a_break_at_any_moment_ends_everything() {
                 break;
             }
         }
+
         assert_eq!(ends[1].machine.receiving(), 0);
         let got: Vec<u8> = ends[1]
             .received
@@ -259,6 +280,7 @@ fn nonsense_is_a_violation_at_most() {
         Kind::Stop,
         Kind::StopAck,
     ];
+
     for seed in 0..2000 {
         let mut rng = StdRng::seed_from_u64(seed);
         let mut end = End::new(rng.random());
@@ -268,6 +290,7 @@ fn nonsense_is_a_violation_at_most() {
                 1 => end.send(vec![0; 9000], rng.random(), rng.random()),
                 _ => {}
             }
+
             let header = Header {
                 end: rng.random(),
                 consumed: rng.random(),
@@ -284,9 +307,11 @@ fn nonsense_is_a_violation_at_most() {
                 items: rng.random_range(0..3),
                 ..Header::new(kinds[rng.random_range(0..kinds.len())])
             };
+
             let Some(slot) = end.slots.iter().position(Option::is_none) else {
                 break;
             };
+
             end.slots[slot] = Some(vec![0; 300]);
             if end.machine.message(slot as u32, &header).is_err() {
                 end.machine.gone();
@@ -294,6 +319,7 @@ fn nonsense_is_a_violation_at_most() {
                 end.act();
                 break;
             }
+
             end.act();
             end.out.clear();
         }

@@ -124,6 +124,7 @@ impl Object {
                 (QP, words)
             }
         };
+
         let mut all = [0; WORDS - 1];
         all[..4].copy_from_slice(&words);
         (kind, all)

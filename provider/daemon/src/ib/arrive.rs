@@ -25,6 +25,7 @@ impl Fabric {
         let Some(at) = index(port).filter(|at| *at < self.links.len()) else {
             return;
         };
+
         let mut buffer = std::mem::take(&mut self.buffer);
         for _ in 0..DATAGRAMS {
             match self.links[at].end.receive(&mut buffer) {
@@ -45,6 +46,7 @@ impl Fabric {
                 Err(_) => {}
             }
         }
+
         self.buffer = buffer;
     }
 
@@ -60,15 +62,18 @@ impl Fabric {
             self.tick();
             return;
         }
+
         let counts = &mut self.links[at].counts;
         let Some(packet) = LinkPacket::parse(bytes) else {
             counts.rx_errors += 1;
             self.sums.add(Counter::RxParseErrors, 1);
             return;
         };
+
         if !self.node.port(port).is_some_and(Port::has_link) {
             return;
         }
+
         let management = packet.lrh.vl == MANAGEMENT_LANE;
         let multicast = is_multicast_lid(packet.lrh.dlid);
         let to_group = !self.node.is_switch() && !management && multicast;
@@ -76,6 +81,7 @@ impl Fabric {
             .node
             .port(port)
             .is_some_and(|own| own.has_lid(packet.lrh.slid));
+
         let credible = match source {
             Source::Far => true,
             Source::FarHost => !management,
@@ -85,10 +91,12 @@ impl Fabric {
         if !credible {
             return self.sums.add(Counter::RxBadPeer, 1);
         }
+
         if to_group && own {
             // It has not come by the cable.
             return self.give_to_members(port, &packet, bytes);
         }
+
         let link = &mut self.links[at];
         link.training.alive(Instant::now());
         link.counts.rx_packets += 1;
@@ -103,11 +111,13 @@ impl Fabric {
         if self.node.is_switch() && !management {
             return self.pass_on(port, &packet, bytes);
         }
+
         if to_group {
             self.node.data_arrived(port, &mut self.out);
             self.settle();
             return self.give_to_members(port, &packet, bytes);
         }
+
         self.take(port, &packet);
     }
 
@@ -115,6 +125,7 @@ impl Fabric {
     fn pass_on(&mut self, port: u8, packet: &LinkPacket<'_>, bytes: &[u8]) {
         self.node.data_arrived(port, &mut self.out);
         self.settle();
+
         // What has no BTH, or a key of none, is of no partition.
         let p_key = Bth::parse(packet.transport).map_or(0, |bth| bth.pkey);
         if !self.node.lets_in(port, p_key) {
@@ -123,6 +134,7 @@ impl Fabric {
             }
             return;
         }
+
         match self.node.forward(port, packet.lrh.dlid, false) {
             Way::Local => self.take(0, packet),
             Way::Port(exit) => self.pass_of(exit, p_key, bytes),
@@ -171,27 +183,33 @@ impl Fabric {
                         }
                     }
                 }
+
                 return;
             }
         };
+
         let from = Envelope {
             slid: packet.lrh.slid,
             dlid: packet.lrh.dlid,
             sl: packet.lrh.sl,
         };
+
         if ends.dest_qp == QP0 {
             let time = self.clock.now();
             self.node.receive(time, port, from, mad, &mut self.out);
             return self.settle();
         }
+
         let Some(state) = self.node.port(port) else {
             return;
         };
+
         let lid = state.lid();
         let gid_index = packet.grh.and_then(|grh| {
             let found = state.gids().find(|(_, gid)| *gid == grh.dgid);
             found.map(|(index, _)| index as u8)
         });
+
         let out = &mut self.out;
         let gate = (self.node).gate(port, from.dlid, ends.pkey, ends.qkey, out);
         self.settle();
@@ -205,6 +223,7 @@ impl Fabric {
             sgid: packet.grh.map_or([0; 16], |grh| grh.sgid),
             dgid: packet.grh.map_or([0; 16], |grh| grh.dgid),
         };
+
         let pkey_index = match gate {
             Gate::Open(index) => index,
             Gate::Closed => return,
@@ -220,6 +239,7 @@ impl Fabric {
                 return self.wrong_key(port, Key::Queue, 1, &wrong(ends.qkey));
             }
         };
+
         let route = packet.grh.map(|grh| Route {
             gid_index: gid_index.unwrap_or(0),
             hop_limit: grh.hop_limit,
@@ -227,6 +247,7 @@ impl Fabric {
             gid: grh.sgid,
             flow_label: grh.flow_label,
         });
+
         self.happened.push(Happened::Mad(Box::new(Incoming {
             port,
             qpn: QP1,
@@ -255,11 +276,13 @@ impl Fabric {
             gid1: report.sgid,
             gid2: report.dgid,
         };
+
         let (time, node, out) = (self.clock.now(), &mut self.node, &mut self.out);
         match key {
             Key::Partition => node.p_key_violation(time, port, times, violation, out),
             Key::Queue => node.q_key_violation(time, port, times, violation, out),
         }
+
         self.settle();
     }
 }

@@ -34,19 +34,23 @@ impl Fabric {
         let Some(port) = self.node.port(out.port) else {
             return;
         };
+
         let pkey = port.p_keys().get(usize::from(out.to.pkey_index)).copied();
         let Some(pkey) = pkey.filter(|key| pkey::is_valid(*key)) else {
             return;
         };
+
         let slid = port.lid() | u16::from(out.to.path_bits) & ((1 << port.info().lmc) - 1);
         if port.has_lid(out.to.lid) {
             self.loop_back(out, slid);
             return;
         }
+
         let sgid = |index: u8| {
             let found = port.gids().find(|(at, _)| *at == usize::from(index));
             found.map(|(_, gid)| gid)
         };
+
         let grh = match out.to.grh {
             None => None,
             Some(grh) => match sgid(grh.gid_index) {
@@ -63,9 +67,11 @@ impl Fabric {
                 }),
             },
         };
+
         let (Some(vl), true) = (port.virtual_lane(0, out.to.sl), port.is_active()) else {
             return;
         };
+
         let head = Head {
             lrh: Lrh {
                 vl,
@@ -78,6 +84,7 @@ impl Fabric {
             },
             grh,
         };
+
         let ends = Ends {
             pkey,
             dest_qp: out.to.qpn,
@@ -139,6 +146,7 @@ impl Fabric {
             },
             grh: None,
         };
+
         let ends = Ends {
             pkey: mad::DEFAULT_PKEY,
             dest_qp: QP0,
@@ -147,6 +155,7 @@ impl Fabric {
             psn: self.next_psn(),
         };
         let packet = link::emit(&head, ends, smp);
+
         // Directed routes have a count of their own; what goes by LID and is not from here is
         // passed on.
         let is_own = self.node.port(0).is_some_and(|own| own.has_lid(to.slid));
@@ -160,6 +169,7 @@ impl Fabric {
         let Some(link) = index(port).and_then(|at| self.links.get_mut(at)) else {
             return;
         };
+
         match link.end.send(packet, hops) {
             Ok(()) => {
                 link.counts.tx_packets += 1;

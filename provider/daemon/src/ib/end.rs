@@ -64,6 +64,7 @@ impl End {
         if let Err(error) = udp::set(&socket, (hops.0, say), 1) {
             tracing::error!(%error, "a port cannot see what crosses too many switches, and passes nothing on");
         }
+
         Self {
             socket,
             cable,
@@ -154,6 +155,7 @@ mod tests {
             assert_eq!((received.len, received.source), (40, Source::Far));
             let (len, mut left) = (received.len, received.hops);
             let mut crossed = 0;
+
             // A loop of two switches.
             while left > 1 {
                 b.send(&buffer[..len], Some(left - 1)).unwrap();
@@ -161,6 +163,7 @@ mod tests {
                 std::mem::swap(&mut a, &mut b);
                 crossed += 1;
             }
+
             assert!((31..=255).contains(&crossed), "{crossed}");
             assert_eq!(a.receive(&mut buffer), Err(Errno::AGAIN));
             assert_eq!(b.receive(&mut buffer), Err(Errno::AGAIN));

@@ -48,12 +48,14 @@ impl Fabric {
         if self.members.len() >= MOST {
             return Err(Errno::NOMEM);
         }
+
         self.members.push(Member {
             client,
             port,
             mgid,
             at,
         });
+
         Ok(())
     }
 

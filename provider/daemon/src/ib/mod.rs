@@ -111,6 +111,7 @@ impl Fabric {
             training: Training::new(now),
             counts: Counts::default(),
         };
+
         Self {
             node: Node::new(config),
             links: cables.into_iter().map(link).collect(),
@@ -179,6 +180,7 @@ impl Fabric {
                 }
             }
         }
+
         let time = self.clock.now();
         if self.node.next_timeout().is_some_and(|at| at <= time) {
             self.node.handle_timeout(time, &mut self.out);
@@ -211,8 +213,10 @@ impl Fabric {
     fn settle(&mut self) {
         while !self.out.0.is_empty() {
             let mut actions = std::mem::take(&mut self.out.0);
+
             // What is sent goes out before the link is let go of.
             actions.sort_by_key(|action| matches!(action, Action::Link(..)));
+
             for action in actions {
                 match action {
                     Action::Send(port, to, smp) => self.transmit_smp(port, to, &smp),
@@ -263,6 +267,7 @@ impl Fabric {
                 }
             }
         }
+
         self.settle();
     }
 

@@ -61,6 +61,7 @@ pub(super) fn describe(view: &impl View) -> Attributes {
         0 => "roce",
         _ => "ib",
     };
+
     let guid = |bytes: [u8; 8]| u64::from_be_bytes(bytes);
     let mut out = handle(view);
     out.u32(RDMA_NLDEV_ATTR_PORT_INDEX, port_count(info).into())
@@ -71,6 +72,7 @@ pub(super) fn describe(view: &impl View) -> Attributes {
         .u8(RDMA_NLDEV_ATTR_DEV_NODE_TYPE, CHANNEL_ADAPTER)
         .u8(RDMA_NLDEV_ATTR_DEV_DIM, 0)
         .text(RDMA_NLDEV_ATTR_DEV_PROTOCOL, protocol);
+
     out
 }
 
@@ -100,17 +102,20 @@ fn describe_port(view: &impl View, number: u8) -> Option<Attributes> {
         describe_ib_port(&mut out, port);
         return Some(out);
     }
+
     let (state, physical) = match info.port_active {
         true => (ACTIVE, LINK_UP),
         false => (DOWN, DISABLED),
     };
     out.u8(RDMA_NLDEV_ATTR_PORT_STATE, state)
         .u8(RDMA_NLDEV_ATTR_PORT_PHYS_STATE, physical);
+
     // An interface that has gone has no index.
     if info.netdev_index != 0 {
         out.u32(RDMA_NLDEV_ATTR_NDEV_INDEX, info.netdev_index)
             .text(RDMA_NLDEV_ATTR_NDEV_NAME, &info.netdev);
     }
+
     Some(out)
 }
 

@@ -67,6 +67,7 @@ fn objects() -> Vec<(u32, Object)> {
         cq: None,
         srq_type: 0,
     };
+
     let mut objects = vec![
         (0, Object::Context),
         (
@@ -94,6 +95,7 @@ fn objects() -> Vec<(u32, Object)> {
         ),
         (4, srq),
     ];
+
     objects.extend((0..200).map(|n| {
         let qp = QueuePair {
             number: 0x02_0100 + n,
@@ -108,5 +110,6 @@ fn objects() -> Vec<(u32, Object)> {
         };
         (5 + n, Object::Qp(qp))
     }));
+
     objects
 }

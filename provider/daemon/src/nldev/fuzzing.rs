@@ -25,10 +25,12 @@ pub fn netlink(input: &[u8]) -> bool {
         if datagram.is_empty() || sent.is_err() {
             continue;
         }
+
         if turn(&mut session, &mut buffer, &device).is_err() {
             // Another version of the shim: the socket is at its end.
             return answered;
         }
+
         // As long as there is no room nothing else is read, so this ends.
         loop {
             while let Ok(answer) = seqpacket::receive(&theirs, &mut buffer, Wait::Not) {
@@ -40,6 +42,7 @@ pub fn netlink(input: &[u8]) -> bool {
             turn(&mut session, &mut buffer, &device).expect("there is room");
         }
     }
+
     answered
 }
 

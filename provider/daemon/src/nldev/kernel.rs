@@ -63,6 +63,7 @@ impl Kernel {
                 break;
             }
         }
+
         Ok(answers)
     }
 
@@ -138,6 +139,7 @@ mod tests {
             port: 1,
             ..Asker::default()
         };
+
         let mut device = Attributes::default();
         device.text(2, "rxe0");
         let device = message::answer(other, &request, 0x1401, &device);
@@ -152,6 +154,7 @@ mod tests {
             let (kernel, _theirs) = stand_in(says);
             assert_eq!(kernel.list(to, &request).concat(), wanted);
         }
+
         // What makes no sense ends a datagram.
         assert!(starts(&[0xff; 40]).is_empty());
         assert_eq!(first_end(&device[..device.len() - 1]), None);

@@ -66,6 +66,7 @@ fn about(request: &Request<'_>) -> About {
     if family(request.message_type) != RDMA_NL_NLDEV {
         return About::Kernel;
     }
+
     // One that is malformed names nobody.
     let named = request.u32(RDMA_NLDEV_ATTR_DEV_INDEX).ok().flatten();
     match (named, command(request.message_type)) {
@@ -95,6 +96,7 @@ fn answers(
         let confirmed = wanted.then(|| message::acknowledge(to, request, None));
         return confirmed.into_iter().collect();
     }
+
     let mut from_kernel = Vec::new();
     if let Some(kernel) = kernel {
         match about(request) {
@@ -103,6 +105,7 @@ fn answers(
             About::All => from_kernel = kernel.list(to, request),
         }
     }
+
     from_kernel.extend(own_answers(view, to, request));
     from_kernel
 }
@@ -115,6 +118,7 @@ fn own_answers(view: &impl View, to: Asker, request: &Request<'_>) -> Vec<Vec<u8
     if request.is_dump() {
         return listing(view, to, request);
     }
+
     match single(view, to, request) {
         Ok((kind, attributes)) if attributes.fits() => {
             let mut answers = vec![message::answer(to, request, kind, &attributes)];
@@ -137,6 +141,7 @@ fn allowed(net_admin: bool, request: &Request<'_>) -> Result<(), Refusal> {
     if family(request.message_type) != RDMA_NL_NLDEV {
         return Err(Errno::INVAL.into());
     }
+
     let of_administrators = matches!(
         command(request.message_type),
         RDMA_NLDEV_CMD_SET
@@ -149,6 +154,7 @@ fn allowed(net_admin: bool, request: &Request<'_>) -> Result<(), Refusal> {
             | RDMA_NLDEV_CMD_RES_CQ_GET_RAW
             | RDMA_NLDEV_CMD_RES_MR_GET_RAW
     );
+
     match of_administrators && !net_admin {
         true => Err(Errno::PERM.into()),
         false => Ok(()),
@@ -172,6 +178,7 @@ fn listing(view: &impl View, to: Asker, request: &Request<'_>) -> Vec<Vec<u8>> {
             }
         },
     };
+
     let (entries, failed) = match listed {
         Ok(entries) => (entries, None),
         Err(refusal) => (Vec::new(), Some(refusal)),
@@ -209,6 +216,7 @@ fn single(
             None => Err(refused(view, request)),
         },
     };
+
     Ok((kind, attributes?))
 }
 
@@ -218,8 +226,10 @@ fn refused(view: &impl View, request: &Request<'_>) -> Refusal {
         Errno::OPNOTSUPP,
         "a ferroce device is what `ferroce up` was told to make; stop it and start another",
     );
+
     const NOT_A_LINK: Refusal =
         Refusal::new(Errno::INVAL, "a ferroce device is ended by `ferroce down`");
+
     let about_us = || device::named(request).err();
     match command(request.message_type) {
         RDMA_NLDEV_CMD_SET => about_us().unwrap_or(FIXED),

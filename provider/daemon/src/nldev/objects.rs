@@ -93,6 +93,7 @@ pub(super) fn describe(client: &Client, to: Asker, number: u32, object: &Object)
         }
         Object::Srq { .. } | Object::Qp(_) => {}
     }
+
     process(&mut out, client.pid);
     out
 }
@@ -103,19 +104,23 @@ pub(super) fn describe_qp(client: &Client, qp: &QueuePair) -> Attributes {
     if qp.port != 0 {
         out.u32(RDMA_NLDEV_ATTR_PORT_INDEX, qp.port.into());
     }
+
     out.u32(RDMA_NLDEV_ATTR_RES_LQPN, qp.number);
     if let Some(pd) = qp.pd {
         out.u32(RDMA_NLDEV_ATTR_RES_PDN, client.number(pd));
     }
+
     process(&mut out, client.pid);
     if matches!(qp.qp_type, RC | UC) {
         out.u32(RDMA_NLDEV_ATTR_RES_RQPN, qp.remote)
             .u32(RDMA_NLDEV_ATTR_RES_RQ_PSN, qp.rq_psn);
     }
+
     out.u32(RDMA_NLDEV_ATTR_RES_SQ_PSN, qp.sq_psn);
     if qp.qp_type != UD {
         out.u8(RDMA_NLDEV_ATTR_RES_PATH_MIG_STATE, MIGRATED);
     }
+
     out.u8(RDMA_NLDEV_ATTR_RES_TYPE, qp.qp_type)
         .u8(RDMA_NLDEV_ATTR_RES_STATE, qp.state);
     out
@@ -127,12 +132,14 @@ pub(super) fn describe_srq(client: &Client, index: u32, object: &Object) -> Attr
     let Object::Srq { pd, cq, srq_type } = *object else {
         return out;
     };
+
     out.u32(RDMA_NLDEV_ATTR_RES_SRQN, client.number(index))
         .u8(RDMA_NLDEV_ATTR_RES_TYPE, srq_type)
         .u32(RDMA_NLDEV_ATTR_RES_PDN, client.number(pd));
     if let Some(cq) = cq {
         out.u32(RDMA_NLDEV_ATTR_RES_CQN, client.number(cq));
     }
+
     let mut users: Vec<u32> = client
         .objects
         .iter()
@@ -141,6 +148,7 @@ pub(super) fn describe_srq(client: &Client, index: u32, object: &Object) -> Attr
             _ => None,
         })
         .collect();
+
     users.sort_unstable();
     out.nest(RDMA_NLDEV_ATTR_RES_QP, &ranges(&users));
     process(&mut out, client.pid);
@@ -163,11 +171,14 @@ fn ranges(numbers: &[u32]) -> Attributes {
             }
             [] => {}
         }
+
         if out.len() + entry.len() > ROOM - 256 {
             break;
         }
+
         out.nest(RDMA_NLDEV_ATTR_RES_QP_ENTRY, &entry);
     }
+
     out
 }
 
@@ -177,10 +188,12 @@ pub(super) fn describe_identifier(id: &Identifier) -> Attributes {
     if id.port != 0 {
         out.u32(RDMA_NLDEV_ATTR_PORT_INDEX, id.port.into());
     }
+
     if id.qp_num != 0 {
         out.u32(RDMA_NLDEV_ATTR_RES_LQPN, id.qp_num)
             .u8(RDMA_NLDEV_ATTR_RES_TYPE, id.qp_type);
     }
+
     out.u32(RDMA_NLDEV_ATTR_RES_PS, id.space.into())
         .u8(RDMA_NLDEV_ATTR_RES_STATE, id.state);
     let kinds = [RDMA_NLDEV_ATTR_RES_SRC_ADDR, RDMA_NLDEV_ATTR_RES_DST_ADDR];
@@ -189,6 +202,7 @@ pub(super) fn describe_identifier(id: &Identifier) -> Attributes {
             out.bytes(kind, address);
         }
     }
+
     out.u32(RDMA_NLDEV_ATTR_RES_CM_IDN, id.number);
     process(&mut out, id.pid);
     out

@@ -102,6 +102,7 @@ pub(super) fn summary(view: &impl View) -> Attributes {
             .u64(RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR, count as u64);
         table.nest(RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY, &entry);
     }
+
     let mut out = device::handle(view);
     out.nest(RDMA_NLDEV_ATTR_RES_SUMMARY, &table);
     out
@@ -154,6 +155,7 @@ fn packed<'a>(
     entries: impl Iterator<Item = &'a Attributes>,
 ) -> Vec<Attributes> {
     let handle = device::handle(view);
+
     // Header and handle, and the headers of the table and of an entry.
     let room = ROOM - HEADER - handle.len() - 8;
     let mut tables = Vec::new();
@@ -164,9 +166,11 @@ fn packed<'a>(
         }
         table.nest(kind.entry, entry);
     }
+
     if table.len() > 0 {
         tables.push(table);
     }
+
     let whole = tables.iter().map(|table| {
         let mut out = handle.clone();
         out.nest(kind.table, table);
@@ -217,6 +221,7 @@ fn entries(view: &impl View, to: Asker, kind: Kind, port: Option<u8>) -> BTreeMa
             .filter(|id| port.is_none_or(|port| port == id.port));
         return at.map(|id| (id.number, describe_identifier(id))).collect();
     }
+
     let clients = view.clients();
     let mut entries = BTreeMap::new();
     for client in &clients {
@@ -235,5 +240,6 @@ fn entries(view: &impl View, to: Asker, kind: Kind, port: Option<u8>) -> BTreeMa
             }
         }
     }
+
     entries
 }

@@ -84,6 +84,7 @@ impl Server {
         let Some(session) = self.sessions.get_mut(id) else {
             return;
         };
+
         let was_full = session.state.is_full();
         let turned = turn(session, &mut self.buffer, view).and_then(|()| {
             let token = Token::NetlinkSession(id);
@@ -93,6 +94,7 @@ impl Server {
                 _ => Ok(()),
             }
         });
+
         if let Err(errno) = turned {
             tracing::debug!(error = %errno, id, "a netlink socket is closed");
             self.sessions.remove(id, poller);
@@ -129,6 +131,7 @@ impl Netlink {
             tracing::warn!(pid = self.pid, "a netlink socket of another version");
             return Err(Errno::PROTO);
         }
+
         let on = control.value != 0;
         match control.option {
             HELLO => {
@@ -140,6 +143,7 @@ impl Netlink {
             // Others change nothing about answers.
             _ => {}
         }
+
         Ok(())
     }
 }
@@ -154,6 +158,7 @@ pub(super) fn turn(
     if session.state.is_full() {
         return flush(session);
     }
+
     let datagram = match session.receive(buffer) {
         Ok(datagram) => datagram,
         Err(ReceiveError::WouldBlock) => return Ok(()),
@@ -162,6 +167,7 @@ pub(super) fn turn(
         Err(ReceiveError::Closed) => return Err(Errno::PIPE),
         Err(ReceiveError::Os(errno)) => return Err(errno),
     };
+
     let port = port(session);
     let netlink = &mut session.state;
     let bytes = &buffer[..datagram.len.min(MAX_REQUEST)];
@@ -170,11 +176,13 @@ pub(super) fn turn(
     {
         return netlink.control(&control, datagram.fds);
     }
+
     netlink.asker.port = port;
     for request in Request::all(bytes) {
         let answers = answers(view, netlink.asker, netlink.kernel.as_ref(), &request);
         netlink.pending.extend(answers);
     }
+
     flush(session)
 }
 

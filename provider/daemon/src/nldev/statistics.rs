@@ -37,19 +37,23 @@ pub(super) fn of_port(
                 .u64(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE, value);
         }));
     }
+
     if of == Some(RDMA_NLDEV_ATTR_RES_MR.into()) {
         return resources::one_region(view, to, request);
     }
     if of != Some(RDMA_NLDEV_ATTR_RES_QP.into()) {
         return Err(Errno::INVAL.into());
     }
+
     if request.has(RDMA_NLDEV_ATTR_STAT_COUNTER_ID) {
         port_of(view, request)?;
         return Err(Errno::NOENT.into());
     }
+
     if !request.has(RDMA_NLDEV_ATTR_STAT_MODE) {
         return Err(Errno::INVAL.into());
     }
+
     let mut out = handle(view, port_of(view, request)?);
     out.u32(RDMA_NLDEV_ATTR_STAT_MODE, MODE_NONE);
     Ok(out)

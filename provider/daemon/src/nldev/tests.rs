@@ -102,6 +102,7 @@ fn a_listing_of_devices_is_byte_for_byte_the_kernels() {
         5, 0, 84, 0, 0, 0, 0, 0, // moderation
         9, 0, 67, 0, b'r', b'o', b'c', b'e', 0, 0, 0, 0, // protocol
     ];
+
     let end: &[u8] = &[20, 0, 0, 0, 3, 0, 2, 0, 9, 0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0];
     assert_eq!(answers, [device, end]);
 }
@@ -110,6 +111,7 @@ fn a_listing_of_devices_is_byte_for_byte_the_kernels() {
 fn one_device_is_confirmed_if_that_is_asked() {
     let confirmed = asked(&request(RDMA_NLDEV_CMD_GET, ACK, &[OURS], &[]));
     assert_eq!(outline(&confirmed[0]), (0x1401, 0, 0));
+
     // Of a confirmed request only the header comes back.
     assert_eq!(outline(&confirmed[1]), (2, 0x100, 0));
     assert_eq!(confirmed[1].len(), 36);
@@ -117,11 +119,13 @@ fn one_device_is_confirmed_if_that_is_asked() {
         asked(&request(RDMA_NLDEV_CMD_GET, 0, &[OURS], &[])).len(),
         1
     );
+
     let other = (RDMA_NLDEV_ATTR_DEV_INDEX, 0);
     assert_eq!(
         refused(&request(RDMA_NLDEV_CMD_GET, ACK, &[other], &[])),
         22
     );
+
     assert_eq!(refused(&request(RDMA_NLDEV_CMD_GET, ACK, &[], &[])), 22);
 }
 
@@ -138,6 +142,7 @@ fn ports_are_told_with_their_interface() {
     let all = asked(&request(get, DUMP, &[OURS], &[]));
     assert_eq!(outline(&all[0]), (0x1405, 2, 0));
     assert_eq!(all[0][HEADER..], *body);
+
     for wrong in [
         &[OURS, port(0)][..],
         &[OURS, port(2)],
@@ -147,6 +152,7 @@ fn ports_are_told_with_their_interface() {
     ] {
         assert_eq!(refused(&request(get, 0, wrong, &[])), 22);
     }
+
     // A listing that fails has a failed end.
     let failed = asked(&request(get, DUMP, &[port(1)], &[]));
     assert_eq!(outline(&failed[0]), (3, 2, -22));
@@ -169,7 +175,9 @@ fn files_are_those_of_the_image() {
             errno => Err(-errno),
         }
     };
+
     let file = |name: &str, number| Ok((format!("{name}\0").into_bytes(), number));
+
     // Major 1, minor 3.
     assert_eq!(ask(&[OURS], "uverbs"), file("uverbs0", 0x103));
     assert_eq!(ask(&[OURS, port], "umad"), file("umad3", 0x103));
@@ -247,6 +255,7 @@ fn what_would_change_the_device_is_refused() {
         ..ASKER
     };
     let answers = asked_by(admin, &set);
+
     // The words that the program may show are behind the header of what it sent.
     assert_eq!(outline(&answers[0]), (2, 0x300, -95));
     assert!(
@@ -254,6 +263,7 @@ fn what_would_change_the_device_is_refused() {
             .unwrap()
             .starts_with(b"a ferroce device")
     );
+
     let plain = Asker {
         capped: false,
         extended: false,
@@ -262,6 +272,7 @@ fn what_would_change_the_device_is_refused() {
     let answers = asked_by(plain, &set);
     assert_eq!(outline(&answers[0]), (2, 0, -95));
     assert_eq!(answers[0][20..], set[..]);
+
     for command in [
         RDMA_NLDEV_CMD_NEWLINK,
         RDMA_NLDEV_CMD_DELLINK,
@@ -294,15 +305,18 @@ fn what_makes_no_sense_is_passed_over_or_refused() {
         refused(&request(RDMA_NLDEV_CMD_SYS_GET, DUMP, &[], &[])),
         22
     );
+
     let mut other = request(RDMA_NLDEV_CMD_GET, 0, &[OURS], &[]);
     other[5] = 2 << 2;
     assert_eq!(refused(&other), 22);
+
     // Not a request; one of netlink's own types: confirmed if that is asked.
     let mut not = request(RDMA_NLDEV_CMD_GET, 0, &[OURS], &[]);
     not[6] = 0;
     assert!(asked(&not).is_empty());
     not[6] = 4;
     assert_eq!(outline(&asked(&not)[0]), (2, 0x100, 0));
+
     // Unknown attributes, of the last of several that counts, and rubbish behind.
     let behind = [
         &text(4000, "what?")[..],
@@ -310,9 +324,11 @@ fn what_makes_no_sense_is_passed_over_or_refused() {
         &[3, 0, 0],
     ]
     .concat();
+
     let wrong_first = (RDMA_NLDEV_ATTR_DEV_INDEX, 5);
     let answers = asked(&request(RDMA_NLDEV_CMD_GET, 0, &[wrong_first], &behind));
     assert_eq!(outline(&answers[0]), (0x1401, 0, 0));
+
     // Several in one datagram, the last of them cut short.
     let one = request(RDMA_NLDEV_CMD_SYS_GET, 0, &[], &[]);
     let mut three = [&one[..], &one, &one].concat();
@@ -330,6 +346,7 @@ fn hostile_bytes_harm_nobody() {
         state ^= state << 17;
         state
     };
+
     let commands = COMMANDS.iter().map(|(_, command)| *command);
     for command in commands.chain([0, 8, 200, 1023]) {
         for _ in 0..400 {
@@ -341,6 +358,7 @@ fn hostile_bytes_harm_nobody() {
                 let at = random() as usize % bytes.len();
                 bytes[at] = random() as u8;
             }
+
             bytes.truncate(random() as usize % (bytes.len() + 1));
             let admin = Asker {
                 net_admin: random() % 2 == 0,

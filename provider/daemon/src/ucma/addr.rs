@@ -77,11 +77,13 @@ impl Addr {
         if family == 0 {
             return Some(Self::None);
         }
+
         let port = u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?);
         if i32::from(family) == libc::AF_INET {
             let ip: [u8; 4] = *bytes.get(4..16)?.first_chunk()?;
             return Some(Self::ip(ip.into(), port, 0));
         }
+
         if i32::from(family) == libc::AF_INET6 {
             let word = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
             let ip: [u8; 16] = *bytes.get(8..)?.first_chunk()?;
@@ -92,6 +94,7 @@ impl Addr {
                 scope: word(24)?,
             });
         }
+
         if family == AF_IB {
             let (raw, _) = sockaddr_ib::read_from_prefix(bytes).ok()?;
             return Some(Self::Ib(IbAddr {
@@ -103,6 +106,7 @@ impl Addr {
                 scope: raw.sib_scope_id,
             }));
         }
+
         None
     }
 
@@ -151,6 +155,7 @@ impl Addr {
                 bytes[..48].copy_from_slice(raw.as_bytes());
             }
         }
+
         bytes
     }
 
@@ -278,17 +283,20 @@ mod tests {
             mask: !0,
             scope: 0,
         });
+
         let v6 = Addr::Ip {
             ip: "fe80::1".parse().unwrap(),
             port: 80,
             flowinfo: 5,
             scope: 3,
         };
+
         let v4 = Addr::ip("192.0.2.1".parse().unwrap(), 7174, 0);
         for (addr, size) in [(ib, 48), (v6, 28), (v4, 16), (Addr::None, 0)] {
             assert_eq!(Addr::parse(&addr.emit()), Some(addr));
             assert_eq!(addr.size(), size);
         }
+
         assert_eq!(v4.emit()[..8], [2, 0, 0x1c, 0x06, 192, 0, 2, 1]);
         assert_eq!((ib.port(), v6.port()), (0x1234, 80));
         assert_eq!((v6.scope(), v4.scope()), (3, 0));

@@ -20,10 +20,12 @@ impl Ucma {
         let Some(entry) = self.channels.get_mut(&channel) else {
             return;
         };
+
         let events = entry.taken(taken);
         if !events.is_empty() {
             self.announce_on(channel);
         }
+
         for event in events {
             if let Some(owner) = self.ids.get_mut(event.owner) {
                 owner.reported += 1;
@@ -55,6 +57,7 @@ impl Ucma {
         let Some(event) = entry.next() else {
             return false;
         };
+
         let listener = event.request.and_then(|_| self.ids.get(event.owner));
         let little_room = listener.is_some_and(|id| id.backlog < LITTLE_ROOM);
         let mut head = Record {
@@ -69,6 +72,7 @@ impl Ucma {
             IoSlice::new(event.answer.as_bytes()),
             IoSlice::new(answers.as_ref().map_or(&[], |answers| answers.as_bytes())),
         ];
+
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let sent = rustix::net::sendmsg(
             &entry.socket,
@@ -76,13 +80,16 @@ impl Ucma {
             &mut SendAncillaryBuffer::default(),
             flags,
         );
+
         if let Err(errno) = sent {
             tracing::debug!(error = %errno, "a channel takes no more events");
             return false;
         }
+
         if let Some(entry) = self.channels.get_mut(&channel) {
             entry.advance();
         }
+
         true
     }
 
@@ -94,6 +101,7 @@ impl Ucma {
         if !self.channels.contains_key(&from) {
             return Err(Errno::INVAL);
         }
+
         // No answer about the id depends on its channel.
         self.look(from, handle)?;
         let id = self.existing(handle)?;
@@ -102,10 +110,12 @@ impl Ucma {
         if from == to {
             return Ok(reported);
         }
+
         let moved = self
             .channels
             .get_mut(&from)
             .map(|channel| channel.extract(|event| event.owner == handle));
+
         self.announce_on(from);
         for event in moved.unwrap_or_default() {
             // A request that was not fetched yet moves with its listener.
@@ -114,6 +124,7 @@ impl Ucma {
             }
             self.push(to, event);
         }
+
         Ok(reported)
     }
 }

@@ -30,6 +30,7 @@ impl Ucma {
             path: PathAnswer::new_zeroed(),
             qp_attr: [ib_uverbs_qp_attr::default(); QP_STATES.len()],
         };
+
         head.id = handle;
         head.generation = self.generations.of(handle);
         head.life = self.generations.life(handle) & !CONNECTED;
@@ -38,12 +39,14 @@ impl Ucma {
             answers.path = path;
             head.answers |= answer::PATH;
         }
+
         for (i, state) in QP_STATES.into_iter().enumerate() {
             if let Ok(attr) = self.connection_attr(id, state) {
                 answers.qp_attr[i] = attr;
                 head.answers |= answer::QP_ATTR << i;
             }
         }
+
         Some(answers)
     }
 
@@ -52,6 +55,7 @@ impl Ucma {
         if id.is_datagram() {
             return 0;
         }
+
         let state = id.cm.and_then(|cm| self.cm.state(cm));
         match (id.state, state) {
             (State::RouteResolved, None) => {

@@ -38,14 +38,17 @@ impl Ucma {
             result,
             ..Outcome::default()
         };
+
         let (channel, from) = (request.channel, request.from);
         if let Err(result) = self.admits(caller, channel) {
             return refuse(result);
         }
+
         self.taken(channel, request.taken);
         if self.admits(caller, from).is_ok() {
             self.taken(from, request.taken_from);
         }
+
         let result = rdma_ucm_cmd_hdr::read_from_prefix(bytes)
             .map_err(|_| Errno::INVAL)
             .and_then(|(head, body)| {
@@ -59,6 +62,7 @@ impl Ucma {
                 };
                 step_of(head.cmd)?(self, &command, host)
             });
+
         self.settle(host);
         self.announce(host);
         let recalled = |ucma: &mut Self, channel| {
@@ -66,10 +70,12 @@ impl Ucma {
                 .get_mut(&channel)
                 .map_or(0, |channel| channel.recalled())
         };
+
         let (result, answer) = match result {
             Ok(answer) => (0, answer),
             Err(errno) => (-errno.raw_os_error(), Vec::new()),
         };
+
         Outcome {
             result,
             answer,
@@ -122,5 +128,6 @@ fn step_of(number: u32) -> Result<Step, Errno> {
         RDMA_USER_CM_CMD_GET_OPTION | RDMA_USER_CM_CMD_GET_EVENT => return Err(Errno::NOSYS),
         _ => return Err(Errno::INVAL),
     };
+
     Ok(step)
 }

@@ -82,6 +82,7 @@ impl Ucma {
                 &mut self.out,
             )
         };
+
         let cm = cm.map_err(errno)?;
         id.qp_num = conn.qp_num & 0x00ff_ffff;
         id.cm = Some(cm);
@@ -119,13 +120,16 @@ impl Ucma {
                 ece: to_wire(params.ece),
                 private_data: params.private_data(),
             };
+
             self.cm
                 .accept(host.now, cm, &accept, &mut self.out)
                 .map_err(errno)
         };
+
         if accepted.is_err() {
             self.take_back(handle, host);
         }
+
         accepted?;
         self.existing(handle)?.uid = uid;
         Ok(())
@@ -159,6 +163,7 @@ impl Ucma {
             reason @ (reject::CONSUMER_DEFINED | reject::VENDOR_OPTION_NOT_SUPPORTED) => reason,
             _ => return Err(Errno::INVAL),
         };
+
         let id = self.existing(handle)?;
         let (cm, datagram) = (id.cm.ok_or(Errno::INVAL)?, id.is_datagram());
         if datagram {
@@ -166,6 +171,7 @@ impl Ucma {
             params.set_private_data(private);
             return self.answer_datagram(handle, cm, sidr_status::REJECTED, 0, &params, host);
         }
+
         self.cm
             .reject(host.now, cm, reason, &[], private, &mut self.out)
             .map_err(errno)
@@ -228,12 +234,14 @@ fn with_header(id: &Id, data: &[u8], (src, dst): (IpAddr, IpAddr)) -> Result<Vec
         };
         whole.extend_from_slice(&header.emit());
     }
+
     whole.extend_from_slice(data);
     let most = if id.is_datagram() {
         SIDR_REQ_DATA
     } else {
         REQ_DATA
     };
+
     match whole.len() <= most {
         true => Ok(whole),
         false => Err(Errno::INVAL),

@@ -51,6 +51,7 @@ impl Ucma {
         let Some(id) = self.ids.get_mut(handle) else {
             return;
         };
+
         let mut param = request(&rep.private_data);
         if rep.status != sidr_status::VALID {
             return self.raise(
@@ -60,6 +61,7 @@ impl Ucma {
                 Detail::Datagram(param),
             );
         }
+
         if let Err(errno) = set_qkey(id, rep.qkey) {
             return self.raise(
                 handle,
@@ -68,9 +70,11 @@ impl Ucma {
                 Detail::Datagram(param),
             );
         }
+
         if let (Some(path), Some(index)) = (id.path, id.gid_index) {
             param.ah_attr = address(&path.av, index);
         }
+
         (param.qp_num, param.qkey) = (rep.qpn, rep.qkey);
         self.raise(handle, Kind::Established, 0, Detail::Datagram(param));
     }

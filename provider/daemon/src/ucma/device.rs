@@ -17,6 +17,7 @@ impl Ucma {
             let Some(id) = self.ids.get_mut(handle) else {
                 continue;
             };
+
             id.state = State::Removed;
             self.generations.touch(handle);
             self.generations.set_connected(handle, false);
@@ -25,6 +26,7 @@ impl Ucma {
                 self.by_cm.remove(&cm);
                 let _ = self.cm.destroy(host.now, cm, &mut self.out);
             }
+
             if let Some(service) = service {
                 self.services.leave(service, handle, host.now);
             }
@@ -37,10 +39,12 @@ impl Ucma {
             let Some(id) = self.ids.get_mut(handle) else {
                 continue;
             };
+
             let is_own = |entry: &GidEntry| match id.path {
                 Some(path) => entry.gid == path.av.local_gid,
                 None => id.src.names(entry),
             };
+
             let entry = id.gid_index.and_then(|index| host.gids.entry(index));
             let gone = !entry.is_some_and(is_own) && !id.any;
             self.generations.touch(handle);

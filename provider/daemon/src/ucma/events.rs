@@ -84,6 +84,7 @@ pub(super) fn answer(
         status,
         ..Default::default()
     });
+
     match detail {
         Detail::None => {}
         Detail::Connection(params) => {
@@ -94,5 +95,6 @@ pub(super) fn answer(
         Detail::Datagram(param) => answer.param.copy_from_slice(param.as_bytes()),
         Detail::Argument(argument) => answer.param[..8].copy_from_slice(&argument.to_ne_bytes()),
     }
+
     answer
 }

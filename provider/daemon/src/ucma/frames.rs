@@ -50,6 +50,7 @@ pub fn rdma_cm_frames(input: &[u8]) -> bool {
         poller: &poller,
         claims: &Claims::default(),
     };
+
     let sessions = Sessions::nowhere(KIND).expect("a socket");
     let mut server = Server::of(sessions, &info).expect("a page of generations");
     let mut programs = Programs {
@@ -79,6 +80,7 @@ pub fn rdma_cm_frames(input: &[u8]) -> bool {
             _ => {}
         }
     }
+
     programs.done
 }
 
@@ -99,6 +101,7 @@ impl Programs {
             Some((inode, _)) if number < STANDS_FOR => *inode,
             _ => number,
         };
+
         let mut kind = 0;
         let frame = frame(bytes, repair, |head| {
             head.channel = named(head.channel);
@@ -121,6 +124,7 @@ impl Programs {
                 self.done |= head.result == 0;
             }
         }
+
         if server.sessions.get(*id).is_none() {
             let id = id + PROGRAMS as u64;
             self.ends[program] = (id, enter(server, id, program as u32 + 1));

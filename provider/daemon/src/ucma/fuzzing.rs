@@ -42,6 +42,7 @@ pub fn rdma_cm(input: &[u8]) -> bool {
         ifindex: 1,
         ifname: "lo".to_owned(),
     }]);
+
     let (info, snapshot) = (device(), Snapshot::default());
     let mut server = Ucma::new(&info).expect("a page of generations");
     let ends = CHANNELS.map(|inode| open(&mut server, inode));
@@ -56,6 +57,7 @@ pub fn rdma_cm(input: &[u8]) -> bool {
             ports: &[],
             now,
         };
+
         match what {
             // A command of any number, the known ones mostly.
             0..0xc0 => done |= command(&mut server, what % COMMANDS, which, bytes, &host),
@@ -87,9 +89,11 @@ pub fn rdma_cm(input: &[u8]) -> bool {
                 server.taken(CHANNELS[end], taken);
             }
         }
+
         server.settle(&host);
         server.announce(&host);
     }
+
     done
 }
 
@@ -141,6 +145,7 @@ fn command(server: &mut Ucma, number: u8, which: u8, bytes: &[u8], host: &Host<'
         from: CHANNELS[usize::from(which / 2) % CHANNELS.len()],
         ..Request::default()
     };
+
     let option = &bytes[..bytes.len().min(usize::from(which / 4))];
     if which & 0x80 == 0 {
         let outcome = server.command(CALLER, &request, (&whole, option), host);

@@ -82,10 +82,12 @@ fn sender(incoming: &Incoming, host: &Host<'_>) -> Option<Av> {
         local_lid: NO_LID,
         remote_lid: NO_LID,
     };
+
     if !host.is_ib() {
         let local_gid = host.gids.entry(grh.gid_index.into())?.gid;
         return Some(Av { local_gid, ..av });
     }
+
     let port = host.port(incoming.port)?;
     let own = |(index, _): &&(u16, mad::Gid)| *index == u16::from(grh.gid_index);
     let (_, local_gid) = port.gids.iter().find(own)?;
@@ -104,6 +106,7 @@ fn message(to: &Av, mad: Mad, host: &Host<'_>) -> Option<Outgoing> {
         .gids
         .entries()
         .find(|entry| entry.gid == to.local_gid)?;
+
     let far = Address {
         qpn: QP1,
         qkey: QP1_QKEY,
@@ -117,6 +120,7 @@ fn message(to: &Av, mad: Mad, host: &Host<'_>) -> Option<Outgoing> {
         }),
         ..Address::default()
     };
+
     if !host.is_ib() {
         return Some(Outgoing {
             port: qp1::PORT,
@@ -125,6 +129,7 @@ fn message(to: &Av, mad: Mad, host: &Host<'_>) -> Option<Outgoing> {
             mad,
         });
     }
+
     let number = port_of(own.index);
     let port = host.port(number)?;
     let same = |key: &u16| pkey::is_same_partition(*key, to.pkey);

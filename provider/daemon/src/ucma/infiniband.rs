@@ -44,9 +44,11 @@ impl Ucma {
             _ if dst.is_multicast() => Some(mgid(&dst, id.space, DEFAULT_PKEY)),
             _ => None,
         };
+
         if id.remote_gid.is_some() {
             return Ok(false);
         }
+
         // Until it is known that the question can be asked.
         id.state = State::Bound;
         let question = Question {
@@ -58,6 +60,7 @@ impl Ucma {
             // As an address is resolved over Ethernet: who is not there now may be in a moment.
             patient: true,
         };
+
         let number = self
             .questions
             .ask(Asker::Address(handle), question, patience, host.now)?;
@@ -81,6 +84,7 @@ impl Ucma {
             pkey: near.av.pkey,
             ..PathRecord::default()
         };
+
         let mut data = [0; DATA_LEN];
         data[..PathRecord::LEN].copy_from_slice(&wanted.emit());
         let question = Question {
@@ -91,6 +95,7 @@ impl Ucma {
             data,
             patient: false,
         };
+
         let number = self
             .questions
             .ask(Asker::Path(handle), question, patience, host.now)?;
@@ -140,6 +145,7 @@ impl Ucma {
         if id.state != State::AddrQuery {
             return;
         }
+
         match answer {
             Ok(data) => {
                 id.remote_gid = Some(ServiceRecord::parse(&data).gid);
@@ -160,6 +166,7 @@ impl Ucma {
         if id.state != State::RouteQuery {
             return;
         }
+
         let entry = id.gid_index.and_then(|index| host.gids.entry(index));
         let near = entry.and_then(|entry| near_end(id, entry, host).ok());
         let path = answer.map(|data| near.and_then(|near| path(&data, &near)));
@@ -175,6 +182,7 @@ impl Ucma {
             Ok(None) => -Errno::HOSTUNREACH.raw_os_error(),
             Err(failure) => status(failure),
         };
+
         id.state = State::AddrResolved;
         self.raise(handle, Kind::RouteError, status, Detail::None);
     }

@@ -31,6 +31,7 @@ impl Ucma {
             Addr::None => None,
             address => Some(address.emit().to_vec()),
         };
+
         Identifier {
             number,
             pid: channel.map_or(0, |channel| channel.pid),

@@ -49,6 +49,7 @@ impl Ucma {
         let entry = id.gid_index.and_then(|index| host.gids.entry(index));
         let entry = entry.ok_or(Errno::INVAL)?;
         let ready = matches!(id.state, State::Bound | State::AddrResolved);
+
         // No group at all asks the administrator to choose one.
         let known = addr.is_multicast() || addr.is_zero();
         if !id.is_datagram() || !ready || addr == Addr::None || !known {
@@ -60,6 +61,7 @@ impl Ucma {
         if u32::from(id.space) == RDMA_PS_UDP || id.qkey == 0 {
             set_qkey(id, 0)?;
         }
+
         let port = port_of(entry.index);
         let keys = &host.port(port).ok_or(Errno::NODEV)?.p_keys;
         let pkey = keys.first().copied().unwrap_or(DEFAULT_PKEY);
@@ -74,6 +76,7 @@ impl Ucma {
             },
             ..McMemberRecord::default()
         };
+
         let member = Membership {
             port,
             gid_index: entry.index,
@@ -81,6 +84,7 @@ impl Ucma {
             asks: None,
             joined: false,
         };
+
         self.stay(port, &record.mgid);
         let group = self.groups.insert(Group {
             id: handle,
@@ -88,10 +92,12 @@ impl Ucma {
             reported: 0,
             member: Some(member),
         })?;
+
         if let Err(errno) = self.ask_for_membership(group, host) {
             self.groups.remove(group);
             return Err(errno);
         }
+
         self.existing(handle)?.groups.push(group);
         Ok(group)
     }
@@ -107,12 +113,14 @@ impl Ucma {
             data: member.record.emit(),
             patient: false,
         };
+
         let number = self
             .questions
             .ask(Asker::Group(group), question, PATIENCE, host.now)?;
         if let Some(member) = self.groups.get_mut(group).and_then(|g| g.member.as_mut()) {
             member.asks = Some(number);
         }
+
         Ok(())
     }
 
@@ -122,6 +130,7 @@ impl Ucma {
         let Some(member) = member.filter(|member| member.asks == Some(number)) else {
             return;
         };
+
         member.asks = None;
         let record = match answer {
             Ok(data) => McMemberRecord::parse(&data),
@@ -134,6 +143,7 @@ impl Ucma {
                 );
             }
         };
+
         let asked = member.record;
         let chosen = asked.mgid == [0; 16] && record.mgid[0] == 0xff;
         let good = (record.mgid == asked.mgid || chosen) && is_multicast_lid(record.mlid);
@@ -144,14 +154,17 @@ impl Ucma {
             let status = -Errno::NETRESET.raw_os_error();
             return self.raise_group(handle, Kind::MulticastError, status, Detail::None);
         }
+
         if again {
             return;
         }
+
         member.record = McMemberRecord {
             join_state: asked.join_state,
             port_gid: asked.port_gid,
             ..record
         };
+
         let mut param = request(&[]);
         param.ah_attr = ib_uverbs_ah_attr {
             grh: ib_uverbs_global_route {
@@ -169,6 +182,7 @@ impl Ucma {
             static_rate: record.rate,
             ..Default::default()
         };
+
         (param.qp_num, param.qkey) = (MULTICAST_QPN, record.qkey);
         self.raise_group(handle, Kind::MulticastJoin, 0, Detail::Datagram(param));
     }
@@ -179,11 +193,13 @@ impl Ucma {
         if let Some(number) = member.asks {
             self.questions.forget(number);
         }
+
         let (port, mgid) = (member.port, member.record.mgid);
         let others = self.groups.iter().filter_map(|(_, group)| group.member);
         if mgid == [0; 16] || others.into_iter().any(|other| other.is_same(port, &mgid)) {
             return;
         }
+
         let question = Question {
             port,
             method: method::DELETE,
@@ -192,6 +208,7 @@ impl Ucma {
             data: member.record.emit(),
             patient: false,
         };
+
         let asker = Asker::Leave(port, mgid);
         let _ = self.questions.ask(asker, question, PATIENCE, host.now);
     }
@@ -233,15 +250,18 @@ impl Ucma {
 pub(super) fn mgid(addr: &Addr, space: u16, pkey: u16) -> Gid {
     const IPOIB: u8 = 0x1b;
     const RDMA_CM: u8 = 0x01;
+
     let ip = match addr {
         Addr::Ip { ip, .. } if !ip.is_unspecified() => *ip,
         Addr::Ib(ib) => return ib.gid,
         _ => return [0; 16],
     };
+
     let signature = match u32::from(space) == RDMA_PS_UDP {
         true => RDMA_CM,
         false => IPOIB,
     };
+
     let mut gid = [0; 16];
     (gid[0], gid[1], gid[3]) = (0xff, 0x12, signature);
     gid[4..6].copy_from_slice(&(pkey | FULL).to_be_bytes());
@@ -261,6 +281,7 @@ pub(super) fn mgid(addr: &Addr, space: u16, pkey: u16) -> Gid {
             gid[6..].copy_from_slice(&octets[6..]);
         }
     }
+
     gid
 }
 

@@ -31,12 +31,14 @@ impl Ucma {
         if host.is_ib() {
             return self.join_fabric(handle, uid, addr, send_only, host);
         }
+
         let id = self.existing(handle)?;
         let entry = id.gid_index.and_then(|index| host.gids.entry(index));
         let entry = entry.ok_or(Errno::INVAL)?;
         if !id.is_datagram() || !matches!(id.state, State::Bound | State::AddrResolved) {
             return Err(Errno::INVAL);
         }
+
         let same_family = addr.meant().is_ipv4() == entry.addr.is_ipv4();
         if !addr.is_multicast() || !same_family {
             return Err(Errno::INVAL);
@@ -47,6 +49,7 @@ impl Ucma {
         if u32::from(id.space) == RDMA_PS_UDP || id.qkey == 0 {
             set_qkey(id, 0)?;
         }
+
         let av = Av {
             local_gid: entry.gid,
             remote_gid: addr.gid(),
@@ -58,6 +61,7 @@ impl Ucma {
             local_lid: NO_LID,
             remote_lid: NO_LID,
         };
+
         let mut param = request(&[]);
         param.ah_attr = address(&av, entry.index);
         (param.qp_num, param.qkey) = (MULTICAST_QPN, id.qkey);

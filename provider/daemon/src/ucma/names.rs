@@ -117,6 +117,7 @@ fn registration(port: u8, method: u8, host: &Host<'_>) -> Option<Question> {
         .gids
         .entries()
         .find(|entry| port_of(entry.index) == port && has_address(entry.gid, entry.addr))?;
+
     let pkey = state.p_keys.first().copied().unwrap_or(DEFAULT_PKEY);
     let mask = component::SERVICE_RID;
     Some(Question {

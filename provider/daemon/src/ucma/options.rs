@@ -63,6 +63,7 @@ impl Ucma {
             (RDMA_OPTION_IB, RDMA_OPTION_IB_PATH) => return self.set_path(handle, value, host),
             _ => return Err(Errno::NOSYS),
         }
+
         Ok(())
     }
 
@@ -73,11 +74,13 @@ impl Ucma {
         if value.is_empty() || !value.len().is_multiple_of(size) {
             return Err(Errno::INVAL);
         }
+
         let record = value
             .chunks_exact(size)
             .filter_map(|chunk| ib_path_rec_data::read_from_bytes(chunk).ok())
             .find(|record| record.flags == query::PATH_FLAGS)
             .ok_or(Errno::INVAL)?;
+
         let path = self.path_of(handle, host)?;
         let id = self.existing(handle)?;
         id.path = Some(query::unpacked(&record.path_rec, &path));

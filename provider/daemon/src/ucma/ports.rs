@@ -96,6 +96,7 @@ impl Ports {
             self.last = number;
             return Ok(number);
         }
+
         Err(Errno::ADDRNOTAVAIL)
     }
 
@@ -195,11 +196,13 @@ mod tests {
             ports.claim(PORT, owner(2, "10.0.0.1")),
             Err(Errno::ADDRINUSE)
         );
+
         ports.claim(PORT, owner(3, "10.0.0.2")).unwrap();
         assert_eq!(
             ports.claim(PORT, owner(4, "0.0.0.0")),
             Err(Errno::ADDRNOTAVAIL)
         );
+
         let other = Port {
             space: 0x111,
             ..PORT
@@ -208,6 +211,7 @@ mod tests {
         ports.release(PORT, 1);
         ports.release(PORT, 3);
         ports.claim(PORT, owner(5, "0.0.0.0")).unwrap();
+
         // Neither insists on its family, but one does not suffice.
         assert_eq!(ports.claim(PORT, owner(6, "::")), Err(Errno::ADDRNOTAVAIL));
         let only = Owner {
@@ -249,6 +253,7 @@ mod tests {
                 ..owner(id, "10.0.0.1")
             }
         };
+
         let mut ports = Ports::default();
         for number in range.clone() {
             let port = Port {
@@ -259,6 +264,7 @@ mod tests {
                 .claim(port, towards(u32::from(number), "10.0.0.9"))
                 .unwrap();
         }
+
         let refused = ports.claim_any(0x106, towards(1, "10.0.0.9"), 5);
         assert_eq!(refused, Err(Errno::ADDRNOTAVAIL));
         ports.claim_any(0x106, towards(2, "10.0.0.8"), 5).unwrap();

@@ -27,6 +27,7 @@ impl Ucma {
         let Ok((head, body)) = rdma_ucm_cmd_hdr::read_from_prefix(bytes) else {
             return;
         };
+
         match head.cmd {
             RDMA_USER_CM_CMD_CONNECT => {
                 if let Ok((asked, _)) = rdma_ucm_connect::read_from_prefix(body)
@@ -52,6 +53,7 @@ impl Ucma {
             // An end that comes too late is no error.
             _ => {}
         }
+
         self.announce(host);
     }
 }

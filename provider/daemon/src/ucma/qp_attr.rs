@@ -65,12 +65,15 @@ impl Ucma {
         if id.is_datagram() {
             return Err(Errno::INVAL);
         }
+
         let mut attr = unconnected(id, state)?;
         let Some((cm, gid_index)) = id.cm.zip(id.gid_index) else {
             attr.qp_attr_mask |= mask::ACCESS_FLAGS;
             return Ok(attr);
         };
+
         let ack_timeout = id.ack_timeout;
+
         // The initiator's QP of an XRC pair only sends, the target's only receives.
         let sends = id.qp_type != qp_type::XRC_RECV;
         let receives = id.qp_type != qp_type::XRC_SEND;
@@ -110,6 +113,7 @@ impl Ucma {
             }
             _ => return Err(Errno::INVAL),
         }
+
         Ok(attr)
     }
 

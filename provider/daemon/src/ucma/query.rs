@@ -84,6 +84,7 @@ pub(super) fn gid(id: &Id, host: &Host<'_>) -> rdma_ucm_query_addr_resp {
         }
         bytes
     };
+
     rdma_ucm_query_addr_resp {
         src_size: 48,
         dst_size: 48,
@@ -124,6 +125,7 @@ pub(super) fn path(id: &Id, room: usize) -> Vec<u8> {
         };
         answer.extend_from_slice(record.as_bytes());
     }
+
     answer
 }
 
@@ -158,6 +160,7 @@ pub(super) fn unpacked(record: &[u8; PathRecord::LEN], near: &Path) -> Path {
     if record.hop_limit != 0 {
         path.av.hop_limit = record.hop_limit;
     }
+
     path.av.traffic_class = record.traffic_class;
     path.av.sl = record.sl;
     if near.av.local_lid != NO_LID {
@@ -166,6 +169,7 @@ pub(super) fn unpacked(record: &[u8; PathRecord::LEN], near: &Path) -> Path {
     if (1..=near.mtu).contains(&record.mtu) {
         path.mtu = record.mtu;
     }
+
     path.packet_rate = record.rate;
     path.packet_life_time = record.life_time;
     path
@@ -179,6 +183,7 @@ pub(super) fn route(id: &Id, host: &Host<'_>) -> rdma_ucm_query_route_resp {
         ibdev_index: device_index(id),
         ..Default::default()
     };
+
     let short = |addr: &Addr| {
         let mut bytes = [0; 28];
         bytes.copy_from_slice(&addr.emit()[..28]);
@@ -188,6 +193,7 @@ pub(super) fn route(id: &Id, host: &Host<'_>) -> rdma_ucm_query_route_resp {
     if id.gid_index.is_none() {
         return answer;
     }
+
     let (sgid, dgid) = gids(id, host);
     let first = &mut answer.ib_route[0];
     (first.sgid, first.dgid, first.pkey_be) = (sgid, dgid, DEFAULT_PKEY.to_be());
@@ -207,11 +213,14 @@ pub(super) fn route(id: &Id, host: &Host<'_>) -> rdma_ucm_query_route_resp {
             packet_life_time: path.packet_life_time,
             ..*first
         };
+
         if path.av.local_lid != NO_LID {
             first.dlid_be = path.av.remote_lid.to_be();
             first.slid_be = path.av.local_lid.to_be();
         }
+
         answer.num_paths = 1;
     }
+
     answer
 }

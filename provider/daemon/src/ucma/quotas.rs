@@ -57,15 +57,18 @@ mod tests {
             assert!(quotas.has_room(&flooder, ids));
             quotas.enter(flooder);
         }
+
         assert!(!quotas.has_room(&flooder, MAX_REQUESTED));
         for ids in MAX_REQUESTED..MAX_REQUESTED + FEW as usize {
             assert!(quotas.has_room(&other, ids));
             quotas.enter(other);
         }
+
         // Few they have to be, and not too many peers.
         assert!(!quotas.has_room(&other, MAX_REQUESTED + FEW as usize));
         assert!(quotas.has_room(&[3; 16], MAX_OF_FEW - 1));
         assert!(!quotas.has_room(&[3; 16], MAX_OF_FEW));
+
         // What programs begin finds room all the same.
         const { assert!(MAX_OF_FEW < MAX_IDS) };
     }

@@ -11,15 +11,18 @@ impl Ucma {
         let Some(id) = self.ids.get_mut(handle) else {
             return;
         };
+
         if id.uid == 0 {
             id.missed = Some((kind, status, detail));
             return;
         }
+
         let (uid, channel, whose) = (id.uid, id.channel, id.peer);
         let asks = matches!(
             kind,
             Kind::AddrResolved | Kind::RouteResolved | Kind::ConnectResponse
         );
+
         let event = Event {
             owner: handle,
             whose,
@@ -28,6 +31,7 @@ impl Ucma {
             subject: asks.then_some(handle),
             answer: answer(uid, handle, kind, status, detail),
         };
+
         self.push(channel, event);
     }
 
@@ -37,6 +41,7 @@ impl Ucma {
         let Some(id) = self.ids.get_mut(listener) else {
             return;
         };
+
         id.backlog = id.backlog.saturating_sub(1);
         let answer = answer(id.uid, request, Kind::ConnectRequest, 0, detail);
         let channel = id.channel;
@@ -48,6 +53,7 @@ impl Ucma {
             subject: Some(request),
             answer,
         };
+
         self.push(channel, event);
     }
 
@@ -56,6 +62,7 @@ impl Ucma {
         let Some(group) = self.groups.get(handle) else {
             return;
         };
+
         let (owner, answer) = (group.id, answer(group.uid, handle, kind, status, detail));
         if let Some(channel) = self.ids.get(owner).map(|id| id.channel) {
             let event = Event {

@@ -26,6 +26,7 @@ impl Ucma {
         let Some(id) = self.ids.remove(handle) else {
             return 0;
         };
+
         self.quotas.leave(id.peer);
         self.generations.touch(handle);
         self.generations.end(handle);
@@ -35,22 +36,27 @@ impl Ucma {
         if let Some(number) = id.asks {
             self.questions.forget(number);
         }
+
         if let Some(cm) = id.cm {
             self.by_cm.remove(&cm);
             let _ = self.cm.destroy(host.now, cm, &mut self.out);
         }
+
         if let Some(port) = id.port {
             self.ports.release(port, handle);
         }
+
         for group in id.groups {
             self.remove_group(group, host);
         }
+
         // Requests that nobody will accept any more go with the listener.
         let requests = self
             .channels
             .get_mut(&id.channel)
             .map(|channel| channel.forget(handle))
             .unwrap_or_default();
+
         self.announce_on(id.channel);
         for request in requests {
             self.remove_id(request, host);
@@ -64,6 +70,7 @@ impl Ucma {
         let Some((channel, whose)) = self.ids.get(request).map(|id| (id.channel, id.peer)) else {
             return false;
         };
+
         let channel = self.channels.get_mut(&channel);
         let Some(event) = channel.and_then(|channel| channel.withdraw(request, whose)) else {
             return false;
@@ -71,6 +78,7 @@ impl Ucma {
         if let Some(listener) = self.ids.get_mut(event.owner) {
             listener.backlog += 1;
         }
+
         // There is nothing else of it that would have to be looked for among all the others'
         // events.
         if let Some(id) = self.ids.remove(request) {
@@ -82,6 +90,7 @@ impl Ucma {
                 let _ = self.cm.destroy(host.now, cm, &mut self.out);
             }
         }
+
         true
     }
 }

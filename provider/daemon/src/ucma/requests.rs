@@ -39,11 +39,13 @@ impl Ucma {
             Transport::Xrc => qp_type::XRC_RECV,
             Transport::Rd => 0,
         };
+
         // Over Ethernet a datagram tells the way back, over InfiniBand the request does.
         let way = match host.is_ib() {
             true => self.cm.qp_rtr(cm).map_or(*from, |rtr| rtr.av),
             false => *from,
         };
+
         let path = Path {
             av: Av {
                 local_gid: from.local_gid,
@@ -54,6 +56,7 @@ impl Ucma {
             packet_rate: req.primary.packet_rate,
             packet_life_time: req.primary.local_ack_timeout.saturating_sub(1),
         };
+
         match self.admit(
             listener,
             cm,
@@ -69,6 +72,7 @@ impl Ucma {
                     ..Params::default()
                 });
                 let conn = &mut params.conn;
+
                 // What the peer asks for of this side, and what it offers: the other way round.
                 conn.responder_resources = req.initiator_depth;
                 conn.initiator_depth = req.responder_resources;
@@ -78,6 +82,7 @@ impl Ucma {
                 conn.srq = req.srq.into();
                 conn.qp_num = req.local_qpn;
                 params.set_private_data(req.private_data.get(header_len..).unwrap_or_default());
+
                 // The program may take its time: a peer that asks again is told so.
                 let _ = self
                     .cm
@@ -113,6 +118,7 @@ impl Ucma {
             packet_rate: 0,
             packet_life_time: 0,
         };
+
         let data = &request.private_data;
         match self.admit(
             listener,
@@ -157,6 +163,7 @@ impl Ucma {
             .services
             .get(service_id)
             .filter(|service| service.cm == listener);
+
         let header = IpHeader::parse(data).ok();
         let fits = |handle: &u32| {
             self.ids
@@ -171,14 +178,17 @@ impl Ucma {
         if !same_type {
             return Err(Refusal::OtherTransport);
         }
+
         let peer = path.av.remote_gid;
         if id.backlog == 0 || !self.quotas.has_room(&peer, self.ids.len()) {
             return Err(Refusal::Busy);
         }
+
         let entry = host
             .gids
             .entries()
             .find(|entry| entry.gid == path.av.local_gid);
+
         let mut child = Id::new(id.channel, 0, id.space, wanted);
         let header_len = id.header_len();
         child.known = false;
@@ -199,6 +209,7 @@ impl Ucma {
                 )
             }
         };
+
         let child = self.ids.insert(child).map_err(|_| Refusal::Busy)?;
         self.quotas.enter(peer);
         self.by_cm.insert(cm, child);

@@ -63,11 +63,13 @@ impl Ucma {
         if addr.is_link_local() && addr.scope() == 0 {
             return Err(Errno::INVAL);
         }
+
         let gid_index = own_gid(&addr, host)?;
         let any = gid_index.is_none();
         if !any && u32::from(id.space) == RDMA_PS_IPOIB {
             return Err(Errno::INVAL);
         }
+
         let space = port_space(id.space, &mut addr)?;
         let v4 = addr.family() == libc::AF_INET as u16;
         let owner = Owner {
@@ -80,6 +82,7 @@ impl Ucma {
             afonly: id.afonly.unwrap_or(v4),
             listening: false,
         };
+
         let afonly = owner.afonly;
         let number = match addr.port() {
             0 => self.ports.claim_any(space, owner, random())?,
@@ -89,6 +92,7 @@ impl Ucma {
                 number
             }
         };
+
         addr.set_port(number);
         let id = self.existing(handle)?;
         id.src = addr;
@@ -113,6 +117,7 @@ impl Ucma {
         if dst == Addr::None {
             return Err(Errno::INVAL);
         }
+
         if self.existing(handle)?.state == State::Idle {
             let src = match src {
                 Addr::None => wildcard_for(&dst),
@@ -120,10 +125,12 @@ impl Ucma {
             };
             self.bind_towards(handle, src, dst, caller, host)?;
         }
+
         let id = self.existing(handle)?;
         if id.state != State::Bound || id.src.family() != dst.family() {
             return Err(Errno::INVAL);
         }
+
         let status = match source(id, &dst, host) {
             Ok(entry) => {
                 if id.any {
@@ -137,6 +144,7 @@ impl Ucma {
                     };
                     id.any = false;
                 }
+
                 id.gid_index = Some(entry.index);
                 match u32::from(id.space) {
                     RDMA_PS_IPOIB => Errno::INVAL.raw_os_error(),
@@ -147,20 +155,24 @@ impl Ucma {
             Err(Errno::NODEV) => Errno::NODEV.raw_os_error(),
             Err(errno) => return Err(errno),
         };
+
         id.dst = dst;
         let (port, src) = (id.port, id.src);
         if status == 0 {
             id.state = State::AddrResolved;
         }
+
         if let Some(port) = port {
             self.ports.update(port, handle, |owner| {
                 (owner.src, owner.any) = (src, false);
                 (owner.dst, owner.dst_any) = (dst, false);
             });
         }
+
         if status == 0 && host.is_ib() && self.ask_for_gid(handle, patience, host)? {
             return Ok(());
         }
+
         let kind = if status == 0 {
             Kind::AddrResolved
         } else {
@@ -195,11 +207,13 @@ impl Ucma {
         if id.state != State::AddrResolved {
             return Err(Errno::INVAL);
         }
+
         let entry = id.gid_index.and_then(|index| host.gids.entry(index));
         let entry = entry.ok_or(Errno::NODEV)?;
         if host.is_ib() {
             return near_end(id, entry, host);
         }
+
         Ok(Path {
             av: Av {
                 local_gid: entry.gid,
@@ -232,15 +246,18 @@ impl Ucma {
         if self.existing(handle)?.state == State::Idle {
             self.bind(handle, Addr::any(libc::AF_INET as u16), caller, host)?;
         }
+
         let id = self.existing(handle)?;
         if id.state != State::Bound {
             return Err(Errno::INVAL);
         }
+
         let (port, service_id) = (id.port, id.service_id(&id.src));
         let reuse = id.reuse;
         if let Some(port) = port.filter(|_| reuse) {
             self.ports.may_listen(port, handle)?;
         }
+
         self.services
             .enter(service_id, handle, host.now, &mut self.cm, &mut self.out)
             .map_err(errno)?;
@@ -248,12 +265,14 @@ impl Ucma {
             self.ports
                 .update(port, handle, |owner| owner.listening = true);
         }
+
         let id = self.existing(handle)?;
         id.service = Some(service_id);
         id.backlog = match backlog {
             1..MAX_BACKLOG => backlog,
             _ => MAX_BACKLOG,
         };
+
         id.state = State::Listen;
         Ok(())
     }
@@ -287,6 +306,7 @@ fn port_space(space: u16, addr: &mut Addr) -> Result<u16, Errno> {
     let Addr::Ib(ib) = addr else {
         return Ok(space);
     };
+
     let mask = ib.mask & PS_MASK;
     let sid = ib.sid & mask;
     let candidates: &[u32] = match u32::from(space) {

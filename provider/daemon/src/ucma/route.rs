@@ -32,6 +32,7 @@ pub(super) fn own_gid(addr: &Addr, host: &Host<'_>) -> Result<Option<u16>, Errno
     if addr.is_zero() {
         return Ok(None);
     }
+
     if addr.is_loopback() {
         let v4 = addr.meant().is_ipv4();
         let mut own = host.gids.entries().map(|entry| entry.addr);
@@ -40,6 +41,7 @@ pub(super) fn own_gid(addr: &Addr, host: &Host<'_>) -> Result<Option<u16>, Errno
             false => Ok(None),
         };
     }
+
     let scope = Some(addr.scope()).filter(|scope| *scope != 0);
     let of_host = host.snapshot.addresses.iter().any(|address| {
         address.ip == addr.meant() && scope.is_none_or(|scope| scope == address.ifindex)
@@ -58,12 +60,14 @@ pub(super) fn source<'a>(id: &Id, dst: &Addr, host: &Host<'a>) -> Result<&'a Gid
     if host.is_ib() {
         return infiniband_source(dst, host);
     }
+
     let v4 = dst.meant().is_ipv4();
     let suits = |entry: &&GidEntry| {
         entry.addr.is_ipv4() == v4
             && (!dst.is_link_local() || dst.scope() == 0 || dst.scope() == entry.scope_id)
     };
     let mut suitable = host.gids.entries().filter(suits);
+
     // To itself, a host speaks from the address it speaks to.
     if let Some(entry) = host.gids.entries().find(|entry| dst.names(entry)) {
         return Ok(entry);
@@ -71,6 +75,7 @@ pub(super) fn source<'a>(id: &Id, dst: &Addr, host: &Host<'a>) -> Result<&'a Gid
     if dst.is_zero() || dst.is_loopback() || dst.is_multicast() {
         return suitable.next().ok_or(Errno::NODEV);
     }
+
     let routed = route(dst)?;
     let exact = host
         .gids
@@ -109,10 +114,12 @@ fn route(dst: &Addr) -> Result<IpAddr, Errno> {
         )),
         ip => SocketAddr::new(ip, ferroce_wire::ROCE_V2_PORT),
     };
+
     let from: SocketAddr = match to {
         SocketAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
     };
+
     let asked = UdpSocket::bind(from).and_then(|socket| {
         socket.connect(to)?;
         socket.local_addr()

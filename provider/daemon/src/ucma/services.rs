@@ -148,6 +148,7 @@ impl Services {
                 let _ = cm.destroy(now, entry.cm, out);
             }
         }
+
         while let Some(waiting) = due(&mut self.waiting, |waiting| all || waiting.until <= now) {
             match waiting.event {
                 CmEvent::ResolveRequest { .. } => {
@@ -163,6 +164,7 @@ impl Services {
                     let _ = cm.reject(now, waiting.cm, reason, &[], &[], out);
                 }
             }
+
             let _ = cm.destroy(now, waiting.cm, out);
         }
     }

@@ -50,6 +50,7 @@ impl Server {
         let Some(entry) = self.sessions.get(session) else {
             return Served::Nothing;
         };
+
         match entry.receive(&mut buffer) {
             Ok(request) => match self.answer(session, &buffer[..request.len], view) {
                 Ok(served) => return served,
@@ -59,6 +60,7 @@ impl Server {
             Err(ReceiveError::TooLong) => complain(session),
             Err(ReceiveError::Closed | ReceiveError::Os(_)) => {}
         }
+
         self.leave(session, view);
         Served::Nothing
     }
@@ -79,11 +81,13 @@ impl Server {
             self.reply(session, Reply::other_version(), &[], &[])?;
             return Err(Errno::PROTO);
         }
+
         let parts = rest.split_at_checked(head.command_len as usize);
         let (command, option) = parts.ok_or(Errno::INVAL)?;
         if option.len() != head.option_len as usize {
             return Err(Errno::PROTO);
         }
+
         let caller = self.caller(session)?;
         match head.kind {
             ucma_frame::OPEN => {
@@ -93,6 +97,7 @@ impl Server {
                     take_from: 0,
                     answer_len: 0,
                 };
+
                 let theirs = match self.open(session, view.poller) {
                     Ok((theirs, number)) => {
                         head.answer_len = number;
@@ -103,6 +108,7 @@ impl Server {
                         None
                     }
                 };
+
                 let fds = theirs
                     .as_ref()
                     .map(|theirs| [theirs.as_fd(), self.ucma.generations.shared().as_fd()]);
@@ -153,10 +159,12 @@ impl Server {
         if program.channels >= ucma_frame::MAX_CHANNELS {
             return Err(Errno::MFILE);
         }
+
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
                 .map_err(for_programs)?;
+
         // What a program writes past librdmacm goes nowhere.
         rustix::net::shutdown(&ours, rustix::net::Shutdown::Read)?;
         let inode = rustix::fs::fstat(&theirs)?.st_ino;

@@ -23,6 +23,7 @@ impl Ucma {
                 CmEvent::ResolveRequest { request, .. } => Some(request.service_id),
                 _ => None,
             };
+
             if let Some(service) = service
                 && self
                     .services
@@ -30,6 +31,7 @@ impl Ucma {
             {
                 continue;
             }
+
             match event {
                 CmEvent::Request {
                     listener,
@@ -52,6 +54,7 @@ impl Ucma {
         let Some(&handle) = self.by_cm.get(&cm) else {
             return;
         };
+
         self.generations.touch(handle);
         if matches!(event, CmEvent::Rejected(_))
             && self.ids.len() > FLOOD
@@ -59,9 +62,11 @@ impl Ucma {
         {
             return;
         }
+
         let Some(id) = self.ids.get_mut(handle) else {
             return;
         };
+
         let wanted = match event {
             CmEvent::TimewaitExit => State::Disconnect,
             _ => State::Connect,
@@ -69,6 +74,7 @@ impl Ucma {
         if id.state != wanted {
             return;
         }
+
         let timed_out = -Errno::TIMEDOUT.raw_os_error();
         let (kind, status, detail) = match event {
             CmEvent::RequestTimedOut | CmEvent::ReplyTimedOut | CmEvent::ResolveTimedOut => {
@@ -101,6 +107,7 @@ impl Ucma {
                 return;
             }
         };
+
         self.raise(handle, kind, status, detail);
     }
 }

@@ -76,6 +76,7 @@ impl Ucma {
             },
             stretch: info.stretch_timeouts,
         };
+
         Ok(Self {
             channels: HashMap::new(),
             numbers: Table::default(),

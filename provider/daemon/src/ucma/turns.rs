@@ -120,6 +120,7 @@ impl Turns {
                 taken.extend(split(&mut queue.events));
             }
         }
+
         self.queues.retain(|_, queue| !queue.events.is_empty());
         self.order
             .retain(|_, whose| self.queues.contains_key(whose));
@@ -192,11 +193,13 @@ mod tests {
                 .take(Some([1; 16]), |event| event.owner == 2)
                 .is_none()
         );
+
         assert!(
             turns
                 .take(Some([2; 16]), |event| event.owner == 2)
                 .is_some()
         );
+
         assert_eq!(turns.take_all(|event| event.owner == 4).len(), 2);
         let first = turns.pop();
         turns.put_back(first.into_iter());

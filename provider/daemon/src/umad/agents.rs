@@ -133,6 +133,7 @@ impl Agents {
             let tid = (header.tid >> 32) as u32;
             return self.by_tid.contains_key(&tid).then_some(tid);
         }
+
         let method = header.method & !method::RESPONSE;
         let oui = bytes.get(37..40);
         self.by_tid
@@ -231,6 +232,7 @@ mod tests {
                 "{wants:?}"
             );
         };
+
         refused(&|w| w.qpn = 2);
         refused(&|w| w.qpn = 0);
         refused(&|w| w.class = smp::CLASS_LID);

@@ -89,11 +89,13 @@ impl Exchanges {
         if message.len() > mad::LEN && !in_segments {
             return Err(Errno::INVAL);
         }
+
         let mut message = message.to_vec();
         if !mad_header.is_response() {
             mad_header.tid = u64::from(agent) << 32 | mad_header.tid & 0xffff_ffff;
             message[8..16].copy_from_slice(&mad_header.tid.to_be_bytes());
         }
+
         let own_rmpp = entry.wants.user_rmpp
             && rmpp::has_header(mad_header.class)
             && rmpp::is_active(&message);
@@ -103,6 +105,7 @@ impl Exchanges {
         if !own_rmpp && self.sends.iter().any(same) {
             return Err(Errno::INVAL);
         }
+
         let old = &header.old;
         let timeout = (old.timeout_ms > 0).then(|| Duration::from_millis(old.timeout_ms.into()));
         let mut first: Mad = [0; mad::LEN];
@@ -113,6 +116,7 @@ impl Exchanges {
                 None
             }
         };
+
         let send = Send {
             agent,
             tid: mad_header.tid,
@@ -128,17 +132,21 @@ impl Exchanges {
             retries: old.retries,
             deadline: now,
         };
+
         if send.timeout.is_none() && send.segments.is_none() {
             out.mads.push(send.to);
             return Ok(());
         }
+
         if self.sends.len() >= MAX_SENDS {
             return Err(Errno::NOMEM);
         }
+
         self.sends.push(send);
         if let Some(send) = self.sends.last_mut() {
             send.go(now, out);
         }
+
         Ok(())
     }
 
@@ -155,6 +163,7 @@ impl Exchanges {
         else {
             return;
         };
+
         let mut message = None;
         if entry.does_rmpp(header.class) && rmpp::is_active(&incoming.mad) {
             match rmpp::kind(&incoming.mad) {
@@ -165,6 +174,7 @@ impl Exchanges {
                 _ => return self.answered(agent, &header, incoming, now, out),
             }
         }
+
         if header.is_response() {
             let index = self.sends.iter().position(|send| {
                 send.agent == agent
@@ -181,6 +191,7 @@ impl Exchanges {
                 None => return,
             }
         }
+
         out.deliveries.push(Delivery {
             file: entry.file,
             header: header_of(entry.id, incoming),
@@ -221,11 +232,13 @@ impl Exchanges {
                 self.receiving.len() - 1
             }
         };
+
         let entry = &mut self.receiving[index];
         let taken = entry.receiver.take(&incoming.mad);
         if let Some(mad) = taken.answer {
             out.mads.push(incoming.answer(mad));
         }
+
         match taken.end? {
             Ok(message) => {
                 entry.deadline = now + LINGER;
@@ -268,6 +281,7 @@ impl Exchanges {
         let Some(sender) = &mut send.segments else {
             return;
         };
+
         match sender.answered(&incoming.mad) {
             Progress::Going => send.go(now, out),
             Progress::Old => {}
@@ -303,6 +317,7 @@ impl Exchanges {
             if send.deadline > now {
                 return true;
             }
+
             if send.retries > 0 {
                 send.retries -= 1;
                 if let Some(sender) = &mut send.segments {
@@ -311,10 +326,12 @@ impl Exchanges {
                 send.go(now, out);
                 return true;
             }
+
             // Nobody waits for the end of a response.
             if let (Some(entry), Some(_)) = (agents.agent(send.agent), send.timeout) {
                 out.deliveries.push(send.timed_out(entry.file, entry.id));
             }
+
             false
         });
     }
@@ -345,6 +362,7 @@ impl Send {
                 self.timeout.unwrap_or(SEGMENT_TIMEOUT)
             }
         };
+
         self.deadline = now + wait;
     }
 
@@ -356,6 +374,7 @@ impl Send {
             header.emit(&mut mad);
             bytes.copy_from_slice(&mad[..mad::HEADER_LEN]);
         }
+
         let mut header = ib_user_mad_hdr {
             old: ib_user_mad_hdr_old {
                 id,
@@ -364,6 +383,7 @@ impl Send {
             pkey_index: self.to.to.pkey_index,
             reserved: [0; 6],
         };
+
         header.old.status = Errno::TIMEDOUT.raw_os_error().unsigned_abs();
         Delivery {
             file,

@@ -34,6 +34,7 @@ pub fn umad_frames(input: &[u8]) -> bool {
         ports: 2,
         smi: true,
     };
+
     let mut server = Server::of(Sessions::nowhere(KIND).expect("a socket"));
     let mut program = Program {
         end: enter(&mut server),
@@ -62,11 +63,13 @@ pub fn umad_frames(input: &[u8]) -> bool {
             }
             _ => {}
         }
+
         for sent in server.outgoing().into_iter().take(16) {
             let incoming = returned(sent, which & 0x80 != 0);
             receive(&mut server, &incoming, &around);
         }
     }
+
     program.done
 }
 
@@ -85,6 +88,7 @@ impl Program {
                 _ => {}
             }
         });
+
         let _ = rustix::net::send(&self.end, &frame, SendFlags::DONTWAIT);
         server.serve(SESSION, around);
         if let Some((head, answer, mut fds)) = reply(&self.end) {
@@ -98,6 +102,7 @@ impl Program {
             }
             self.done |= matches!(kind, UMAD_IOCTL | UMAD_WRITE) && head.result == 0;
         }
+
         if !server.has_session(SESSION) {
             self.end = enter(server);
         }

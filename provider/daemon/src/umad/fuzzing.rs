@@ -17,6 +17,7 @@ pub fn umad(input: &[u8]) -> bool {
     let mut agents = Agents::default();
     let mut exchanges = Exchanges::default();
     let mut registered: Vec<u32> = Vec::new();
+
     // Only differences of time matter.
     let mut now = Instant::now();
     let mut delivered = false;
@@ -45,17 +46,20 @@ pub fn umad(input: &[u8]) -> bool {
             }
             _ => {}
         }
+
         // What is sent arrives at the same port, perhaps as a response.
         for sent in std::mem::take(&mut out.mads).into_iter().take(16) {
             let mut mad = sent.mad;
             mad[3] ^= which & 0x80;
             arrive(&agents, &mut exchanges, &mad, now, &mut out);
         }
+
         for delivery in out.deliveries {
             assert!(delivery.bytes.len() <= ucma_frame::MAX_UMAD);
             delivered = true;
         }
     }
+
     delivered
 }
 

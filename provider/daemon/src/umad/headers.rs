@@ -33,6 +33,7 @@ pub(super) fn header_fields(address: &Address) -> ib_user_mad_hdr_old {
         path_bits: address.path_bits,
         ..ib_user_mad_hdr_old::default()
     };
+
     if let Some(grh) = &address.grh {
         old.grh_present = 1;
         old.gid_index = grh.gid_index;
@@ -41,6 +42,7 @@ pub(super) fn header_fields(address: &Address) -> ib_user_mad_hdr_old {
         old.gid = grh.gid;
         old.flow_label = grh.flow_label.into();
     }
+
     old
 }
 

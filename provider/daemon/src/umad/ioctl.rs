@@ -37,6 +37,7 @@ impl Server {
                     rmpp: request.rmpp_version,
                     user_rmpp: false,
                 };
+
                 request.id = self.register(inode, wants)?;
                 Ok(request.as_bytes().to_vec())
             }
@@ -48,6 +49,7 @@ impl Server {
                 if request.qpn > 1 || bad_flags || request.oui > 0xff_ffff {
                     return Err(Errno::INVAL);
                 }
+
                 let [low, high] = request.method_mask;
                 let wants = Registration {
                     port: file.port,
@@ -59,6 +61,7 @@ impl Server {
                     rmpp: request.rmpp_version,
                     user_rmpp: request.flags & IB_USER_MAD_USER_RMPP != 0,
                 };
+
                 request.id = self.register(inode, wants)?;
                 Ok(request.as_bytes().to_vec())
             }

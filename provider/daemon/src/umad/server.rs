@@ -180,10 +180,12 @@ impl Server {
             self.send(session, Reply::other_version(), &[], None)?;
             return Err(Errno::PROTO);
         }
+
         if body.len() != head.command_len as usize {
             tracing::warn!(session, "unintelligible request to the umad server");
             return Err(Errno::PROTO);
         }
+
         let mut descriptor = None;
         let mut open = |opened: Result<OwnedFd, Errno>| {
             opened.map(|fd| {
@@ -191,6 +193,7 @@ impl Server {
                 Vec::new()
             })
         };
+
         let known = self.files.contains_key(&head.channel);
         let answer = match head.kind {
             ucma_frame::UMAD_OPEN => open(self.open(head.from, around)),
@@ -202,6 +205,7 @@ impl Server {
             ucma_frame::UMAD_WRITE => self.write(head.channel, body),
             _ => return Err(Errno::INVAL),
         };
+
         self.deliver(around);
         match answer {
             Ok(bytes) => self.reply(session, 0, &bytes, descriptor.as_ref()),
@@ -259,6 +263,7 @@ impl Server {
         if !around.smi {
             return Err(Errno::NXIO);
         }
+
         let queue = &mut self.issms.entry(port).or_default().queue;
         if now_or_never && !queue.is_empty() {
             return Err(Errno::AGAIN);
@@ -266,11 +271,13 @@ impl Server {
         if queue.len() >= MAX_FILES {
             return Err(Errno::NFILE);
         }
+
         let (ours, theirs, inode) = pair()?;
         around.poller.add_hangup(&ours, Token::UmadFile(inode))?;
         if queue.is_empty() {
             grant(&ours);
         }
+
         queue.push_back((inode, ours));
         Ok(theirs)
     }
@@ -284,6 +291,7 @@ impl Server {
                 .want_write_only(&file.socket, Token::UmadFile(inode), full);
             return;
         }
+
         if let Some(file) = self.files.remove(&inode) {
             let _ = around.poller.remove(&file.socket);
             for agent in file.agents.into_iter().flatten() {
@@ -292,6 +300,7 @@ impl Server {
             }
             return;
         }
+
         for issm in self.issms.values_mut() {
             let Some(at) = issm.queue.iter().position(|(held, _)| *held == inode) else {
                 continue;

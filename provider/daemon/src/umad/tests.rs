@@ -21,6 +21,7 @@ fn agents() -> (Agents, u32, u32) {
         rmpp: 1,
         user_rmpp: false,
     };
+
     let client = agents.register(1, 0, wants.clone()).unwrap();
     wants.methods = 1 << 1 | 1 << 0x12;
     let server = agents.register(2, 5, wants).unwrap();
@@ -65,6 +66,7 @@ fn a_request_is_repeated_and_given_up_with_its_header() {
     exchanges
         .send(&agents, client, &header(100, 2), &message, now, &mut out)
         .unwrap();
+
     for _ in 0..2 {
         assert_eq!(out.mads.len(), 1);
         // The upper half of the transaction ID is the agent's.
@@ -78,6 +80,7 @@ fn a_request_is_repeated_and_given_up_with_its_header() {
         now += Duration::from_millis(100);
         exchanges.handle_timeout(&agents, now, &mut out);
     }
+
     out.mads.clear();
     assert!(out.deliveries.is_empty());
     exchanges.handle_timeout(&agents, now + Duration::from_millis(100), &mut out);
@@ -100,6 +103,7 @@ fn a_response_ends_its_request_and_others_go_nowhere() {
         exchanges.send(&agents, client, &header(100, 2), &message, now, out)
     };
     send(&mut exchanges, &mut out).unwrap();
+
     // The same again while the first is under way is a mistake.
     send(&mut exchanges, &mut out).unwrap_err();
     let mut incoming = arrives(out.mads.pop().unwrap());
@@ -110,6 +114,7 @@ fn a_response_ends_its_request_and_others_go_nowhere() {
         out.deliveries.is_empty(),
         "the response of another transaction"
     );
+
     incoming.mad[15] = 7;
     exchanges.receive(&agents, client, &incoming, now, &mut out);
     exchanges.receive(&agents, client, &incoming, now, &mut out);
@@ -136,6 +141,7 @@ fn a_long_response_goes_in_segments_and_comes_whole() {
     exchanges
         .send(&agents, server, &header(0, 0), &response, now, &mut out)
         .unwrap();
+
     // Segments and acknowledgements go back and forth until all is over.
     let mut mads = 0;
     while let Some(mad) = out.mads.pop() {
@@ -152,11 +158,13 @@ fn a_long_response_goes_in_segments_and_comes_whole() {
         // In order.
         out.mads.sort_by_key(|mad| std::cmp::Reverse(mad.mad[31]));
     }
+
     assert!(mads >= 16);
     assert_eq!(out.deliveries.len(), 1);
     let got = &out.deliveries[0];
     assert_eq!((got.file, got.bytes.len()), (1, response.len()));
     assert_eq!(got.bytes[56..], response[56..]);
+
     // Only the memory of the transfer is left, for repetitions.
     exchanges.handle_timeout(&agents, now + Duration::from_secs(60), &mut out);
     assert_eq!(exchanges.next_timeout(), None);
@@ -185,10 +193,12 @@ fn messages_that_have_come_make_room_for_others() {
         out.mads.clear();
         got
     };
+
     // Many more in no time than are remembered: each is delivered and acknowledged.
     for tid in 0..1000 {
         assert_eq!(exchange(tid, whole), (1, 1), "{tid}");
     }
+
     // Messages on their way are never forgotten for others; there is an end to them.
     for tid in 1000..1256 {
         assert_eq!(exchange(tid, begun).0, 0);

@@ -29,6 +29,7 @@ impl Arrival<'_> {
             packet.grh.as_ref().map(|grh: &Grh| grh.emit(&mut bytes));
             return bytes;
         }
+
         let header = IpHeader {
             source: self.datagram.from,
             destination: self.local,
@@ -38,6 +39,7 @@ impl Arrival<'_> {
             id: self.id,
             payload_len: u16::try_from(self.bytes).unwrap_or(u16::MAX),
         };
+
         header.grh()
     }
 }

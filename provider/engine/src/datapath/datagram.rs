@@ -34,6 +34,7 @@ impl Qp {
             Some((port, packet)) => port.origin(packet),
             None => Origin::of_roce(arrival.datagram.from),
         });
+
         inner
             .transport
             .receive_datagram(now, packet, &arrival.grh(), &mut host);
@@ -45,6 +46,7 @@ impl Qp {
             let counters = self.hca().counters();
             counters.report(port.number, Key::Queue, &report);
         }
+
         if host.overrun {
             self.overrun(inner, keys, now);
         }
@@ -67,17 +69,20 @@ impl Hca {
             counters.add(Counter::RxMisdirected, 1);
             return;
         }
+
         let sender = packet.ext.deth.map_or(0, |deth| deth.src_qp);
         let own = || match arrival.port {
             Some((port, packet)) => port.sent(packet),
             None => self.has_address(arrival.datagram.from),
         };
+
         let list = members.list();
         let here = || list.iter().filter(|qp| qp.is_at(arrival));
         let admits = |qp: &&Arc<Qp>| pkey::matches(qp.p_key(), packet.bth.pkey);
         if here().next().is_some() && !here().any(|qp| admits(&qp)) {
             counters.add(Counter::RxWrongPkey, 1);
         }
+
         for qp in here().filter(admits) {
             if qp.block_loopback && qp.qp_num() == sender && own() {
                 continue;

@@ -39,6 +39,7 @@ impl Qp {
         if let Some(tm) = &self.tm {
             tm.start(&mut inner.transport, self.qp_num());
         }
+
         let Inner {
             transport, path, ..
         } = inner;
@@ -51,10 +52,12 @@ impl Qp {
             p_key: self.p_key(),
             paced: self.is_unreliable(),
         };
+
         if source.paced {
             self.pump_paced(inner, source, now);
             return;
         }
+
         if let Some(path) = path.as_deref() {
             tx::with_run(Way::Path(path), source, |run| {
                 let opts = TransmitOpts {
@@ -67,9 +70,11 @@ impl Qp {
         } else {
             flush(transport, &mut host, now);
         }
+
         if host.overrun {
             self.overrun(inner, keys, now);
         }
+
         let busy = inner.transport.has_requests_in_flight();
         self.set_active(inner, busy);
         inner.ack_at = match inner.transport.has_pending_ack() {
@@ -80,6 +85,7 @@ impl Qp {
             true => inner.ack_at,
             false => Time::MAX,
         };
+
         self.arm(inner);
     }
 
@@ -92,6 +98,7 @@ impl Qp {
             last_path,
             ..
         } = inner;
+
         let mut host = QpHost::new(self, source.keys, None, now);
         let handles;
         let way = match path.as_deref() {
@@ -109,6 +116,7 @@ impl Qp {
             }
             None => None,
         };
+
         let resume_at = match way {
             None => {
                 flush(transport, &mut host, now);
@@ -120,6 +128,7 @@ impl Qp {
                         Ok(bytes) => bytes,
                         Err(later) => break later,
                     };
+
                     let opts = TransmitOpts {
                         window: u32::MAX,
                         budget: u32::try_from(allowance)
@@ -128,22 +137,26 @@ impl Qp {
                         flush_acks: true,
                     };
                     let more = transport.transmit(now, opts, &mut host, run);
+
                     // What was sent counts for the next look at the pace.
                     run.flush();
                     if !more {
                         break Time::MAX;
                     }
                 };
+
                 *last_path = run.last_path();
                 resume_at
             }),
         };
+
         if host.overrun {
             self.overrun(inner, source.keys, now);
         }
         if inner.transport.send_room() < self.cap.max_send_wr {
             inner.resume_at = resume_at;
         }
+
         self.arm(inner);
     }
 
@@ -188,12 +201,14 @@ impl Qp {
         if inner.listed != state || inner.heard != heard {
             self.list(inner);
         }
+
         let at = inner
             .transport
             .next_timeout()
             .unwrap_or(Time::MAX)
             .min(inner.ack_at)
             .min(inner.resume_at);
+
         if at < inner.armed_at {
             inner.armed_then = inner.armed_at;
             inner.armed_at = at;
@@ -208,12 +223,14 @@ impl Qp {
         if due && !may_retry {
             return Fired::Held;
         }
+
         if inner.armed_at <= now {
             // Most often an ACK was waiting, and the time-out of a request comes next. An entry
             // more for it each time would fill the heap.
             let then = std::mem::replace(&mut inner.armed_then, Time::MAX);
             inner.armed_at = if then > now { then } else { Time::MAX };
         }
+
         if due {
             let Inner {
                 transport, path, ..
@@ -221,11 +238,13 @@ impl Qp {
             let mut host = QpHost::new(self, keys, path.as_deref(), now);
             transport.handle_timeout(now, &mut host);
         }
+
         if due || inner.ack_at <= now || inner.resume_at <= now {
             self.pump(&mut inner, keys, now, true);
         } else {
             self.arm(&mut inner);
         }
+
         match due {
             true => Fired::Retry,
             false => Fired::Other,

@@ -144,6 +144,7 @@ impl<'a> QpHost<'a> {
         if c.grh && self.origin.is_none_or(|origin| origin.has_grh) {
             wc_flags |= WC_GRH;
         }
+
         Wc {
             wr_id: c.wr_id,
             status: c.status as u32,
@@ -279,6 +280,7 @@ impl Host for QpHost<'_> {
 
     fn complete_send(&mut self, completion: Completion) {
         use WcStatus::*;
+
         match completion.status {
             Success => {}
             WrFlushErr => self.count(Counter::ReqCqeFlushError),
@@ -293,12 +295,14 @@ impl Host for QpHost<'_> {
                 }
             }
         }
+
         if let Some(tm) = &self.qp.tm {
             if let Some(wc) = tm.sent(&completion, self.qp.qp_num()) {
                 self.overrun |= !tm.completions().push(wc, false);
             }
             return;
         }
+
         if let Some(cq) = &self.qp.send_cq {
             self.overrun |= !cq.push(self.wc(&completion), completion.solicited);
         }
@@ -315,6 +319,7 @@ impl Host for QpHost<'_> {
                 }
             }
         }
+
         let wc = self.wc(&completion);
         if let Some(tm) = &self.qp.tm
             && let Some(tagged) = tm.received(completion.status)
@@ -322,6 +327,7 @@ impl Host for QpHost<'_> {
             self.complete_tagged(tm, wc, tagged, completion.solicited);
             return;
         }
+
         // The queue may have gone while a request taken from it was under way: then nobody waits
         // for it.
         let of_srq;

@@ -49,6 +49,7 @@ impl Hca {
                 break;
             }
         }
+
         rx.buffer = buffer;
         n
     }
@@ -81,6 +82,7 @@ impl Hca {
                 flow_label: 0,
                 hop_limit: label.hop_limit,
             };
+
             let run = Run {
                 datagram: &datagram,
                 data: frame.bytes.as_slice().into(),
@@ -96,6 +98,7 @@ impl Hca {
                 break;
             }
         }
+
         n
     }
 
@@ -105,6 +108,7 @@ impl Hca {
         if !self.inbox.is_marked() {
             return 0;
         }
+
         let mut rings = std::mem::take(&mut rx.rings);
         let mut n = 0;
         let each = |arrived: Arrived<'_>| {
@@ -113,6 +117,7 @@ impl Hca {
                 segment,
                 bytes,
             } = arrived;
+
             let datagram = Datagram {
                 from: label.from,
                 port: 0,
@@ -122,10 +127,12 @@ impl Hca {
                 flow_label: 0,
                 hop_limit: label.hop_limit,
             };
+
             self.process_inbox(rx, label.to, &datagram, bytes);
             n += 1;
             take.goes_on(n, bytes.len(), segment)
         };
+
         let broken = || self.counters().add(Counter::RxParseErrors, 1);
         self.inbox.take(&mut rings, each, broken);
         rx.rings = rings;
@@ -142,6 +149,7 @@ impl Hca {
         data: Octets<'_>,
     ) {
         let members = receiver.members.as_deref();
+
         // The kernel may hold on to a group's socket for a while after the last member has left.
         if members.is_some() && receiver.closed.load(Relaxed) {
             return;
@@ -154,6 +162,7 @@ impl Hca {
             members,
             now: rx.begin(),
         };
+
         let unacknowledged = match (receiver.port.as_deref(), members) {
             (None, _) => {
                 self.count_dropped(receiver, &run);
@@ -162,6 +171,7 @@ impl Hca {
             (Some(port), None) => self.process_cable(rx, receiver, port, &run),
             (Some(port), Some(_)) => self.process_copies(rx, receiver, port, &run),
         };
+
         if unacknowledged && let Some(page) = receiver.flow() {
             let cost = buffer_cost(data.len(), datagram.segment != 0);
             page.take(self.slot(), cost);
@@ -174,6 +184,7 @@ impl Hca {
         let Some(mut udp) = Udp::of_flow(&mut rx.flows, from, port, run.local) else {
             return false;
         };
+
         let counters = self.counters();
         let kind = match run.members {
             None => Counter::RxPackets,
@@ -284,7 +295,9 @@ impl Hca {
                 qp.answer(&keys, now);
             }
         }
+
         batch::deliver();
+
         // One run was handled just now.
         let now = match std::mem::take(&mut rx.runs) {
             1 => rx.at,
@@ -293,6 +306,7 @@ impl Hca {
         if rx.touched.is_empty() {
             return now;
         }
+
         let keys = self.keys.read_recursive();
         for qp in rx.touched.drain(..) {
             qp.answer(&keys, now);

@@ -105,10 +105,12 @@ pub(super) fn with_run<R>(
             closed: false,
             responses: false,
         };
+
         let r = f(&mut run);
         run.send();
         r
     };
+
     // A process that exits has lost its threads' storage, and may still have a last ACK to send.
     let mut go = Some(go);
     let result = SCRATCH.try_with(|s| go.take().map(|go| go(&mut s.borrow_mut())));
@@ -155,10 +157,12 @@ impl Run<'_> {
         let Some(path) = self.way.path() else {
             return;
         };
+
         let exit = &path.exit;
         if self.source.paced {
             exit.sent(timers::now(), bytes, segment.is_some());
         }
+
         let number = exit.number();
         let count = |counter, at_port, n: usize| {
             counters.add(counter, n as u64);
@@ -166,6 +170,7 @@ impl Run<'_> {
                 counters.add_at(number, at_port, n as u64);
             }
         };
+
         // Without a partition, since the entry of the port's table is empty, there is nobody to
         // talk to.
         let sent = pkey::is_valid(self.source.p_key)
@@ -176,13 +181,16 @@ impl Run<'_> {
             count(Counter::TxErrors, PortCounter::TxDiscards, segments);
             return;
         }
+
         if let Some(counter) = exit.also_counted() {
             counters.add(counter, segments as u64);
         }
+
         match path.multicast {
             false => count(Counter::TxPackets, PortCounter::TxPackets, segments),
             true => count(Counter::TxMulticast, PortCounter::TxMulticast, segments),
         }
+
         count(Counter::TxBytes, PortCounter::TxBytes, bytes);
     }
 
@@ -209,20 +217,24 @@ impl Run<'_> {
         if matches!(last, Some((a, s, _)) if (*a, *s) == (ah, slot)) {
             return Ok(true);
         }
+
         // The consumer must keep it while requests refer to it.
         let target = handles.get(ah).ok_or(MemoryError::Address)?;
         let Ok(path) = target.path(hca, slot) else {
             self.source.counters.add(Counter::TxErrors, 1);
             return Ok(false);
         };
+
         if matches!(last, Some((_, _, before)) if Arc::ptr_eq(before, &path)) {
             *last = Some((ah, slot, path));
             return Ok(true);
         }
+
         self.send();
         if let Way::Datagrams { last, .. } = &mut self.way {
             *last = Some((ah, slot, path));
         }
+
         Ok(true)
     }
 
@@ -260,31 +272,37 @@ impl Sink for Run<'_> {
         {
             return Ok(());
         }
+
         let len = payload_len(&packet.payload);
         let header = Header {
             bth: packet.bth,
             ext: packet.ext,
         };
+
         let lead = self.way.exit().map_or(0, Outgoing::lead_len);
         let total = lead + header.len() + len + usize::from(packet.bth.pad) + 4;
         let pieces = match packet.payload {
             Gather::Sges { sges, .. } => sges.len(),
             _ => 1,
         };
+
         let joins = self.segments > 0
             && !self.closed
             && total <= self.segment
             && self.scratch.iov.len() + 2 * pieces + 2 <= MAX_IOVECS
             && self.has_room(total);
+
         let acknowledges = packet.bth.opcode == opcode::RC_ACKNOWLEDGE;
         if !joins && acknowledges && self.segments > 0 && !self.responses {
             self.count(packet);
             return self.send_ahead(packet, total);
         }
+
         if !joins {
             self.send();
             self.segment = total;
         }
+
         let before = (self.used, self.open, self.scratch.iov.len());
         if let Err(e) = self.append(packet, len, total, self.segments as u16) {
             let iovecs;
@@ -292,9 +310,11 @@ impl Sink for Run<'_> {
             self.scratch.iov.truncate(iovecs);
             return Err(e);
         }
+
         if packet.again || acknowledges {
             self.count(packet);
         }
+
         self.segments += 1;
         self.bytes += total;
         self.responses |=

@@ -42,9 +42,11 @@ impl Hca {
                 }
             }
         }
+
         if self.timers.next() > now {
             return;
         }
+
         let qps = self.qps.read_recursive();
         let keys = self.keys.read_recursive();
         let mut retries = self.retries_now(now, received);

@@ -35,11 +35,13 @@ impl Hca {
     /// forked child opens its own.
     pub fn open(dir: &RuntimeDir) -> Result<Arc<Hca>> {
         static AT_EXIT: Once = Once::new();
+
         forks::watch();
         AT_EXIT.call_once(|| {
             // SAFETY: the handler takes no argument and does not unwind.
             unsafe { libc::atexit(exiting) };
         });
+
         let mut open = OPEN.lock();
         for (_, hca) in open.extract_if(.., |(_, hca)| !hca.alive()) {
             if hca.is_inherited() {
@@ -47,9 +49,11 @@ impl Hca {
                 std::mem::forget(hca);
             }
         }
+
         if let Some((_, hca)) = open.iter().find(|(path, _)| path == dir.path()) {
             return Ok(hca.clone());
         }
+
         let hca = Hca::connect(dir)?;
         open.push((dir.path().to_owned(), hca.clone()));
         Ok(hca)
@@ -65,6 +69,7 @@ impl Hca {
             0 => Vec::new(),
             _ => control.ports()?,
         };
+
         let hca = Arc::new(Hca::new(
             Some(control),
             attachment,

@@ -56,10 +56,12 @@ impl Hca {
         if !self.ports.has_sockets() {
             return Ok(());
         }
+
         let mut receivers = self.receivers.write();
         if receivers.iter().any(|r| r.local == gid.addr) {
             return Ok(());
         }
+
         let socket = (self.control).ask(|daemon| daemon.receive_socket(gid.index))?;
         receivers.push(Arc::new(Receiver::of_slot(
             socket,
@@ -67,6 +69,7 @@ impl Hca {
             scope(gid.addr, gid.scope_id),
             self.slot,
         )));
+
         drop(receivers);
         self.driver.wake();
         self.control_events();
@@ -80,6 +83,7 @@ impl Hca {
         if receivers.iter().any(same) {
             return Ok(());
         }
+
         let index = u16::from(port.number) - 1;
         let socket = (self.control).ask(|daemon| daemon.receive_socket(index))?;
         receivers.push(Arc::new(Receiver::of_cable(
@@ -87,6 +91,7 @@ impl Hca {
             port.clone(),
             self.slot,
         )));
+
         drop(receivers);
         self.driver.wake();
         self.control_events();

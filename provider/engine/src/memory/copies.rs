@@ -32,6 +32,7 @@ pub(crate) unsafe fn place(dst: u64, src: Octets<'_>) -> Result<(), MemoryError>
     let (body, last) = src.split_at(n - tail);
     let mut value = [0; 8];
     last.copy_to(&mut value[..tail]);
+
     // SAFETY: the caller vouches for the destination; `src` is the receive buffer or a ring,
     // neither of which is registered. The tail's address is aligned to its size by the choice
     // above.
@@ -43,6 +44,7 @@ pub(crate) unsafe fn place(dst: u64, src: Octets<'_>) -> Result<(), MemoryError>
             tail,
         )?;
     }
+
     Ok(())
 }
 
@@ -88,6 +90,7 @@ pub(super) fn null_pieces(
     } else {
         ZEROES.as_ptr() as u64
     };
+
     while len > 0 {
         let now = len.min(NULL_PIECE);
         f(Piece {
@@ -97,6 +100,7 @@ pub(super) fn null_pieces(
         })?;
         len -= now;
     }
+
     Ok(())
 }
 

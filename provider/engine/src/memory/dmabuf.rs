@@ -44,6 +44,7 @@ impl DmaBuf {
         if offset.checked_add(len).is_none_or(|end| end > size) {
             return Err(outside);
         }
+
         // SAFETY: `size` found the descriptor open; the program keeps it so during the call.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) }
             .try_clone_to_owned()
@@ -52,11 +53,13 @@ impl DmaBuf {
         else {
             return Err(outside);
         };
+
         let (protection, rights) = if write {
             (libc::PROT_READ | libc::PROT_WRITE, SYNC_READ | SYNC_WRITE)
         } else {
             (libc::PROT_READ, SYNC_READ)
         };
+
         // From the buffer's start: exporters built on the kernel's shmem helpers take no notice of
         // the offset of a mapping.
         // SAFETY: a new mapping at an address of the kernel's choice.
@@ -70,9 +73,11 @@ impl DmaBuf {
                 0,
             )
         };
+
         if map == libc::MAP_FAILED {
             return Err(Error::last_os("mmap of the dma-buf"));
         }
+
         let buffer = DmaBuf {
             fd,
             map,

@@ -89,6 +89,7 @@ pub(super) unsafe fn send_on(
     let Some(place) = SIGNALS.iter().position(|known| *known == signal) else {
         return false;
     };
+
     let (thread, bit) = (this_thread(), 1 << place);
     let known = |entry: &&AtomicUsize| {
         let word = entry.load(Ordering::Relaxed);
@@ -97,8 +98,10 @@ pub(super) unsafe fn send_on(
     let Some(entry) = THREADS.iter().find(known) else {
         return false;
     };
+
     // Not of that signal any more.
     entry.fetch_and(!bit, Ordering::Relaxed);
+
     // SAFETY: the kernel passes a valid context and information. The mask is that of the moment
     // after the handler; until then the signal is blocked, as its handler runs. Both calls only
     // queue what is told.
@@ -116,6 +119,7 @@ pub(super) unsafe fn send_on(
             _ => libc::syscall(libc::SYS_rt_sigqueueinfo, process, signal, info),
         };
     }
+
     true
 }
 

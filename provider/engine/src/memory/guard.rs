@@ -92,6 +92,7 @@ mod tests {
     #[test]
     fn unmapped_memory_is_an_error_and_mapped_memory_is_not() {
         install();
+
         // SAFETY: a fresh mapping of two pages; the second becomes inaccessible.
         let p = unsafe {
             let (rw, anon) = (
@@ -102,6 +103,7 @@ mod tests {
             libc::mprotect(p.add(4096).cast(), 4096, libc::PROT_NONE);
             p
         };
+
         let mut own = [7u8; 64];
         for len in 0..300 {
             let from: Vec<u8> = (0..len).map(|i| i as u8 ^ 0x5a).collect();
@@ -112,6 +114,7 @@ mod tests {
                 assert_eq!((&to[..len], to[len]), (&from[..], 0));
             }
         }
+
         // SAFETY: the first page is mapped; accesses to the second are what is tested.
         unsafe {
             for copy in imp::COPIES.into_iter().chain([copy as _]) {
@@ -119,6 +122,7 @@ mod tests {
                 assert_eq!(copy(p.add(4096 - 63), own.as_ptr(), 64), Err(Fault));
                 assert_eq!(copy(own.as_mut_ptr(), p.add(4096 - 1), 2), Err(Fault));
             }
+
             assert_eq!(probe(p, 4096), Ok(()));
             assert_eq!(probe(p, 4097), Err(Fault));
             assert_eq!(probe(p.add(100), 8000), Err(Fault));
@@ -126,6 +130,7 @@ mod tests {
                 assert_eq!(publish(p, u64::MAX, size), Ok(()));
                 assert_eq!(publish(p.add(4096), 1, size), Err(Fault));
             }
+
             assert_eq!(fetch_add(p.cast(), 2), Ok(u64::MAX));
             assert_eq!(compare_swap(p.cast(), 1, 5), Ok(1));
             assert_eq!(compare_swap(p.cast(), 1, 6), Ok(5));

@@ -273,10 +273,12 @@ impl KeyTable {
             if len == 0 {
                 break;
             }
+
             if offset >= sge.length {
                 offset -= sge.length;
                 continue;
             }
+
             let take = (sge.length - offset).min(len);
             let region = self.local(pd, sge.lkey, access)?;
             let base = region.resolve(sge.addr, sge.length.into())?;
@@ -289,9 +291,11 @@ impl KeyTable {
                     fleeting: region.fleeting(),
                 })?;
             }
+
             len -= take;
             offset = 0;
         }
+
         if len == 0 {
             Ok(())
         } else {

@@ -32,6 +32,7 @@ fn bounds_rights_and_domain_are_checked() {
         at(7, k, 0x9000, 1, Access::REMOTE_WRITE),
         Err(MemoryError::Rights)
     );
+
     assert_eq!(at(8, k, 0x9000, 1, read), Err(MemoryError::Key));
     assert_eq!(at(7, !k, 0x9000, 1, read), Err(MemoryError::Key));
     assert_eq!(
@@ -53,6 +54,7 @@ fn pieces_cover_a_window_of_a_list() {
         Ok(())
     })
     .unwrap();
+
     assert_eq!(got, [(0x1004, 6), (0x1030, 10)]);
     assert_eq!(
         t.pieces(7, &sges, 20, 11, Access::empty(), |_| Ok(())),
@@ -72,16 +74,19 @@ fn a_null_region_reads_zeroes_anywhere_and_keeps_nothing() {
             ..Region::default()
         })
         .unwrap();
+
     let sges = [Sge {
         addr: 0xdead_beef,
         length: 10_000,
         lkey: key,
     }];
+
     t.pieces(7, &sges, 0, 10_000, Access::LOCAL_WRITE, |p| {
         // SAFETY: the sink takes a piece of this length.
         unsafe { copies::place(p.addr, vec![0xff; p.len][..].into()) }
     })
     .unwrap();
+
     let mut total = 0;
     t.pieces(7, &sges, 1, 9_999, Access::empty(), |p| {
         total += p.len;
@@ -91,6 +96,7 @@ fn a_null_region_reads_zeroes_anywhere_and_keeps_nothing() {
         Ok(())
     })
     .unwrap();
+
     assert_eq!(total, 9_999);
     let peer = Peer { pd: 7, qpn: 1 };
     for access in [

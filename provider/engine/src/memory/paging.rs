@@ -38,9 +38,11 @@ impl OdpCaps {
         const SRQ_RECV: u32 = 32;
         const FLUSH: u32 = 64;
         const ATOMIC_WRITE: u32 = 128;
+
         if !guard::EFFECTIVE {
             return OdpCaps::default();
         }
+
         OdpCaps {
             general: 1 | 2,
             rc: SEND | RECV | WRITE | READ | ATOMIC | SRQ_RECV | FLUSH | ATOMIC_WRITE,
@@ -95,11 +97,13 @@ pub(crate) fn validate(addr: u64, len: u64, write: bool) -> Result<()> {
     let Some(pages) = pages(addr, len) else {
         return Err(bad);
     };
+
     let advice = if write {
         libc::MADV_POPULATE_WRITE
     } else {
         libc::MADV_POPULATE_READ
     };
+
     match advise_kernel(&pages, advice) {
         Ok(()) => Ok(()),
         // Before Linux 5.14, or a mapping that cannot be populated (device memory): ask the map
@@ -137,12 +141,14 @@ pub(super) fn covered(file: &str, range: &Range<u64>, good: impl Fn(&str, &str) 
     let Ok(maps) = std::fs::read_to_string(file) else {
         return false;
     };
+
     let mut need = range.start;
     let mut lines = maps.lines().peekable();
     while let Some(line) = lines.next() {
         let Some((at, about)) = mapping(line) else {
             continue;
         };
+
         // What `smaps` adds about the mapping comes before the next one.
         let mut flags = "";
         while let Some(more) = lines.next_if(|line| mapping(line).is_none()) {
@@ -154,11 +160,13 @@ pub(super) fn covered(file: &str, range: &Range<u64>, good: impl Fn(&str, &str) 
         if at.start > need || !good(about, flags) {
             return false;
         }
+
         need = at.end;
         if need >= range.end {
             return true;
         }
     }
+
     false
 }
 
@@ -179,6 +187,7 @@ mod tests {
     fn validate_tells_unmapped_and_read_only_memory() {
         // Where the kernel maps nothing by itself: the hole must stay one while other tests run.
         const PLACE: usize = 0x1000_0000;
+
         // SAFETY: a fresh anonymous mapping of two pages, in nobody's place, of which the second is
         // unmapped again.
         let p = unsafe {
@@ -194,6 +203,7 @@ mod tests {
             libc::munmap(p.add(4096), 4096);
             p as u64
         };
+
         assert!(validate(p, 4096, false).is_ok());
         assert_eq!(validate(p, 4096, true).unwrap_err().errno(), libc::EFAULT);
         assert_eq!(validate(p, 4097, false).unwrap_err().errno(), libc::EFAULT);
@@ -201,6 +211,7 @@ mod tests {
             validate(u64::MAX - 5, 100, false).unwrap_err().errno(),
             libc::EFAULT
         );
+
         assert!(
             mapped(&(p..p + 4096), false)
                 && !mapped(&(p..p + 4096), true)

@@ -36,6 +36,7 @@ pub(crate) fn parse(packet: Octets<'_>) -> Result<Packet<'_>, ParseError> {
 #[inline]
 pub(crate) fn copy(from: &[AtomicU8], to: &mut [u8]) -> usize {
     const WORD: usize = size_of::<u32>();
+
     let len = from.len().min(to.len());
     let words = match from.as_ptr().cast::<AtomicU32>().is_aligned() {
         true => len / WORD,
@@ -48,6 +49,7 @@ pub(crate) fn copy(from: &[AtomicU8], to: &mut [u8]) -> usize {
         let word = unsafe { &*from.as_ptr().cast::<AtomicU32>().add(n) };
         to.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
     }
+
     for (to, from) in rest.iter_mut().zip(&from[words * WORD..]) {
         *to = from.load(Ordering::Relaxed);
     }

@@ -37,6 +37,7 @@ fn packets() -> [[u8; LEN]; 2] {
             ..Ext::default()
         },
     };
+
     let send = Header {
         bth: Bth {
             opcode: opcode::RC_SEND_ONLY,
@@ -46,6 +47,7 @@ fn packets() -> [[u8; LEN]; 2] {
         },
         ext: Ext::default(),
     };
+
     [packet(&write), packet(&send)]
 }
 
@@ -69,10 +71,12 @@ fn any_start_and_length_is_copied() {
 #[test]
 fn headers_that_change_while_they_are_read_are_read_once() {
     let rounds = if cfg!(miri) { 60 } else { 200_000 };
+
     // On one processor the writer may have to wait for a turn of its own.
     let until = Instant::now() + Duration::from_secs(60);
     let both = packets();
     let words = both.map(|bytes| as_words(&bytes));
+
     // Written by words, as it is read: atomics of several sizes may not race within one process,
     // and here both ends are in one.
     let memory = words[0].map(AtomicU32::new);
@@ -91,6 +95,7 @@ fn headers_that_change_while_they_are_read_are_read_once() {
         }
         seen
     };
+
     let seen = std::thread::scope(|scope| {
         let reader = scope.spawn(read);
         for words in words.iter().cycle() {
@@ -103,6 +108,7 @@ fn headers_that_change_while_they_are_read_are_read_once() {
         }
         reader.join().expect("consistent packets")
     });
+
     assert!(cfg!(miri) || seen.iter().all(|n| *n > 0), "{seen:?}");
 }
 

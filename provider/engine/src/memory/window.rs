@@ -111,15 +111,18 @@ impl Window {
     /// Every refusal completes the request with `IBV_WC_MW_BIND_ERR`.
     fn bind(&self, table: &KeyTable, qp: Peer, bind: &WindowBind) -> Result<(), MemoryError> {
         let mut state = self.state.lock();
+
         // C10-72: window, queue pair and region are of one domain.
         if self.pd != qp.pd || keys::index(bind.rkey) != keys::index(state.rkey) {
             return Err(MemoryError::Key);
         }
+
         // A type 2 window is bound when it is free only, and unbound by invalidation only
         // (o10-37.2.30, o10-37.2.40).
         if self.kind == MwType::Two && (state.bound.is_some() || bind.len == 0) {
             return Err(MemoryError::Rights);
         }
+
         let bound = if bind.len == 0 {
             None
         } else {
@@ -128,16 +131,19 @@ impl Window {
         if let Some(region) = bound.and_then(|b| table.region(b.region)) {
             region.windows.fetch_add(1, Ordering::Relaxed);
         }
+
         release(table, state.bound);
         *state = State {
             rkey: bind.rkey,
             bound,
         };
+
         Ok(())
     }
 
     fn check(&self, table: &KeyTable, qp: Peer, bind: &WindowBind) -> Result<Bound, MemoryError> {
         let remote_change = Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
+
         // Programs pass the rights of the region, local write among them: it says nothing about a
         // window.
         let known = remote_change
@@ -146,16 +152,19 @@ impl Window {
             | Access::FLUSH_PERSISTENT
             | Access::ZERO_BASED
             | Access::LOCAL_WRITE;
+
         // C10-73, C10-74. Whether memory can be made persistent is looked at when a region asks for
         // it.
         let mut need = Access::MW_BIND | bind.access & Access::FLUSH_PERSISTENT;
         if bind.access.intersects(remote_change) {
             need |= Access::LOCAL_WRITE;
         }
+
         let region = table.local(qp.pd, bind.lkey, need)?;
         if region.null || !known.contains(bind.access) {
             return Err(MemoryError::Rights);
         }
+
         Ok(Bound {
             region: bind.lkey,
             qpn: if self.kind == MwType::Two { qp.qpn } else { 0 },

@@ -26,6 +26,7 @@ impl Fixture {
                 ..Region::default()
             })
             .unwrap();
+
         let rkey = table
             .insert_window(|rkey| Window::new(kind, PD, rkey))
             .unwrap();
@@ -81,6 +82,7 @@ fn a_bound_window_gives_its_part_of_the_region_and_no_more() {
                 .remote(QP, k, 0x9010, 1, Access::REMOTE_READ, |_| Ok(())),
             Err(MemoryError::Rights)
         );
+
         // A remote key is no local one.
         assert!(f.table.local(PD, k, Access::empty()).is_err());
     }
@@ -124,6 +126,7 @@ fn refused_binds_change_nothing() {
         let region = f.table.region(f.lkey).unwrap();
         assert_eq!(region.windows.load(Ordering::Relaxed), 0);
     };
+
     for kind in [MwType::One, MwType::Two] {
         let f = Fixture::of(kind);
         refused(&f, OTHER_PD, &|_| {}, MemoryError::Key);
@@ -142,6 +145,7 @@ fn refused_binds_change_nothing() {
         let atomic = |b: &mut WindowBind| b.access = Access::REMOTE_ATOMIC;
         refused(&no_write, QP, &atomic, MemoryError::Rights);
     }
+
     let two = Fixture::of(MwType::Two);
     refused(&two, QP, &|b| b.len = 0, MemoryError::Rights);
     two.bind();
@@ -189,6 +193,7 @@ fn invalidation_is_for_type_2_and_its_queue_pair() {
         Err(MemoryError::Rights),
         "a region's key"
     );
+
     assert!(two.access(QP, k, 0x9010, 1).is_ok());
     assert_eq!(two.table.invalidate(QP, k), Ok(()));
     assert_eq!(two.access(QP, k, 0x9010, 1), Err(MemoryError::Key));
@@ -202,12 +207,14 @@ fn invalidation_is_for_type_2_and_its_queue_pair() {
         one.table.invalidate(QP, one.next()),
         Err(MemoryError::Rights)
     );
+
     assert!(one.access(QP, one.next(), 0x9010, 1).is_ok());
 }
 
 #[test]
 fn an_access_ends_before_the_bind_that_takes_it_away() {
     use std::sync::atomic::{AtomicBool, AtomicU32};
+
     let f = Fixture::of(MwType::One);
     let (over, inside, accesses) = (AtomicBool::new(false), AtomicU32::new(0), AtomicU32::new(0));
     let mut rkey = f.rkey;
@@ -224,6 +231,7 @@ fn an_access_ends_before_the_bind_that_takes_it_away() {
             .unwrap();
         rkey
     };
+
     let current = AtomicU32::new(bind());
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -239,6 +247,7 @@ fn an_access_ends_before_the_bind_that_takes_it_away() {
                 });
             }
         });
+
         while accesses.load(Ordering::SeqCst) < 2000 {
             let old = current.load(Ordering::SeqCst);
             let new = bind();
@@ -246,6 +255,7 @@ fn an_access_ends_before_the_bind_that_takes_it_away() {
             assert_ne!(inside.load(Ordering::SeqCst), old);
             current.store(new, Ordering::SeqCst);
         }
+
         over.store(true, Ordering::SeqCst);
     });
 }

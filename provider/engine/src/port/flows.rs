@@ -41,21 +41,25 @@ impl Flows {
         {
             return Some((place, known.checks));
         }
+
         let flow = match (from, to) {
             (IpAddr::V4(from), IpAddr::V4(to)) => Flow::v4(from, to, port, ROCE_V2_PORT),
             (IpAddr::V6(from), IpAddr::V6(to)) => Flow::v6(from, to, port, ROCE_V2_PORT),
             _ => return None,
         };
+
         let checks = Checks {
             flow,
             habit: Habit::default(),
         };
+
         self.0[place] = Some(Known {
             from,
             port,
             to,
             checks,
         });
+
         Some((place, checks))
     }
 
@@ -116,6 +120,7 @@ mod tests {
             50_000,
             ROCE_V2_PORT,
         );
+
         let (from, to) = (from.parse().unwrap(), to.parse().unwrap());
         let mut flows = Flows::new();
         let mut verify = |port, id| {
@@ -130,6 +135,7 @@ mod tests {
         }
         assert_eq!(verify(50_000, 4_711), None);
         assert_eq!(verify(50_000, 63), Some(63));
+
         // Another flow's packets are not this one's.
         assert_eq!(verify(50_001, 0), None);
         assert_eq!(verify(50_000, 1), Some(1));

@@ -122,20 +122,24 @@ impl Port {
         if av.dlid == 0 || av.dlid == 0xffff {
             return Err(Error::Invalid("dlid: LIDs are 1 to 0xfffe"));
         }
+
         if is_multicast_lid(av.dlid) && !(av.is_global && av.dgid[0] == 0xff) {
             return Err(Error::Invalid(
                 "dlid: with a multicast LID goes a GRH with the group's GID",
             ));
         }
+
         let bits = (1u16 << state.lmc) - 1;
         if u16::from(av.src_path_bits) > bits {
             return Err(Error::Invalid("src_path_bits: the port's LMC is less"));
         }
+
         let sl = av.sl & 0x0f;
         let lane = state.lanes[usize::from(sl)];
         if lane >= MANAGEMENT_LANE {
             return Err(Error::Invalid("sl: the port drops this service level"));
         }
+
         let global = match av.is_global {
             false => None,
             true => {
@@ -152,6 +156,7 @@ impl Port {
                 })
             }
         };
+
         let own = has_lid(&state, av.dlid);
         Ok(PathKey {
             local: state.local.ip(),

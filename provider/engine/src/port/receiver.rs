@@ -83,6 +83,7 @@ impl<Q> Receiver<Q> {
         let mut info = [0u32; MEMINFO];
         let mut len = size_of_val(&info) as u32;
         set_option(&socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL);
+
         // SAFETY: the option's value and length are valid for the call. Where it fails, overflows
         // are not counted.
         unsafe {
@@ -94,6 +95,7 @@ impl<Q> Receiver<Q> {
                 &mut len,
             );
         }
+
         Receiver {
             socket,
             local,

@@ -34,26 +34,31 @@ struct Control([u8; CONTROL]);
 /// One `recvmsg` that does not wait.
 pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize, Datagram)> {
     let mut control = Control([0; CONTROL]);
+
     // SAFETY: all zeroes is a valid sockaddr_storage and msghdr.
     let (mut name, mut msg): (libc::sockaddr_storage, libc::msghdr) = unsafe { std::mem::zeroed() };
     let mut iov = libc::iovec {
         iov_base: buffer.as_mut_ptr().cast(),
         iov_len: buffer.len(),
     };
+
     msg.msg_name = (&raw mut name).cast();
     msg.msg_namelen = size_of_val(&name) as u32;
     msg.msg_iov = &mut iov;
     msg.msg_iovlen = 1;
     msg.msg_control = control.0.as_mut_ptr().cast();
     msg.msg_controllen = control.0.len() as _;
+
     // SAFETY: `msg` describes a name, a buffer and control space that outlive the call.
     let n = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut msg, libc::MSG_DONTWAIT) };
     if n < 0 {
         return Err(io::Error::last_os_error());
     }
+
     #[allow(clippy::unnecessary_cast, reason = "musl has 32 bits there")]
     let written = msg.msg_controllen as usize;
     let control = &control.0[..written.min(CONTROL)];
+
     // SAFETY: the kernel wrote the name into a sockaddr_storage, which is larger than any sockaddr.
     let name =
         unsafe { std::slice::from_raw_parts((&raw const name).cast::<u8>(), size_of_val(&name)) };
@@ -78,6 +83,7 @@ pub(crate) fn describe(name: &[u8], control: &[u8]) -> Datagram {
             .and_then(|b| <[u8; 4]>::try_from(b).ok())
             .map(|b| Ipv4Addr::from(b).into()),
     };
+
     let mut datagram = Datagram {
         from: from.unwrap_or(Ipv4Addr::UNSPECIFIED.into()),
         port,
@@ -88,6 +94,7 @@ pub(crate) fn describe(name: &[u8], control: &[u8]) -> Datagram {
         // Linux's own default, where the kernel does not say.
         hop_limit: 64,
     };
+
     read_control(control, &mut datagram);
     datagram
 }
@@ -95,6 +102,7 @@ pub(crate) fn describe(name: &[u8], control: &[u8]) -> Datagram {
 /// Reads the control messages: `struct cmsghdr` (length, level, type) and data, 8-byte aligned.
 fn read_control(mut control: &[u8], datagram: &mut Datagram) {
     const HEADER: usize = size_of::<libc::cmsghdr>();
+
     while let (Some(len), Some(level), Some(kind)) = (
         control.first_chunk::<8>(),
         word(control, 8),
@@ -104,6 +112,7 @@ fn read_control(mut control: &[u8], datagram: &mut Datagram) {
         if len < HEADER || len > control.len() {
             break;
         }
+
         match (level, kind, word(control, HEADER)) {
             (libc::SOL_UDP, libc::UDP_GRO, Some(size)) => {
                 datagram.segment = usize::try_from(size).unwrap_or(0)
@@ -127,6 +136,7 @@ fn read_control(mut control: &[u8], datagram: &mut Datagram) {
             }
             _ => {}
         }
+
         control = &control[len.next_multiple_of(8).min(control.len())..];
     }
 }

@@ -79,6 +79,7 @@ mod tests {
                 }
                 now += Duration::from_micros(10);
             }
+
             assert!(in_vain > Duration::ZERO);
             assert!(
                 in_vain < Duration::from_secs(10) / ANSWER_BACKOFF,

@@ -72,6 +72,7 @@ mod tests {
             }
             now += Duration::from_millis(1);
         }
+
         // Of ten seconds, less than one in twenty.
         assert!((10..50).contains(&offers), "{offers}");
 

@@ -113,6 +113,7 @@ impl Driver {
         if !self.turn.give() {
             return;
         }
+
         let since = timers::now();
         let mut naps = Naps::new(since);
         let mut control_at = since + CONTROL_INTERVAL;
@@ -125,6 +126,7 @@ impl Driver {
             }
             naps.another(now, self.polled_at.load())
         });
+
         taking_back(&|| {
             self.empty_polls.store(0, Ordering::Relaxed);
             if self.turn.take() {
@@ -198,7 +200,9 @@ mod tests {
             assert!(naps.another(now, now - MICROSECOND));
             assert!(naps.length <= ((now - Time::ZERO) / NAP_PART).max(MIN_NAP));
         }
+
         assert!(count < 60, "{count}");
+
         // It may have lost the processor for a moment.
         now += naps.length;
         assert!(naps.another(now, now - MIN_NAP));

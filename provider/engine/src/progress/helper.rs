@@ -31,6 +31,7 @@ pub(crate) fn start(hca: &Arc<Hca>) -> Result<()> {
     let (begun, has_begun) = mpsc::channel();
     let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+
     // SAFETY: both sets are valid places; the new thread inherits the mask, and ours is restored
     // below.
     unsafe {
@@ -42,13 +43,16 @@ pub(crate) fn start(hca: &Arc<Hca>) -> Result<()> {
         }
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
     }
+
     let spawned = std::thread::Builder::new()
         .name("ferroce".into())
         .stack_size(256 << 10)
         .spawn(move || run(&hca, begun));
+
     // SAFETY: `before` was filled by the call above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
     spawned.map_err(|e| Error::io("starting the helper thread", e))?;
+
     // Nothing is sent: the thread closes the channel when it has begun, or when it ends.
     let _ = has_begun.recv();
     Ok(())
@@ -56,6 +60,7 @@ pub(crate) fn start(hca: &Arc<Hca>) -> Result<()> {
 
 fn run(hca: &Hca, begun: mpsc::Sender<()>) {
     guard::admit_thread();
+
     // Timers of microseconds are no use with the default slack of 50 µs.
     // SAFETY: affects the calling thread only.
     unsafe {
@@ -64,14 +69,17 @@ fn run(hca: &Hca, begun: mpsc::Sender<()>) {
             TIMER_SLACK.as_nanos() as libc::c_ulong,
         )
     };
+
     short_slice();
     let mut uring = match under_valgrind() {
         true => None,
         false => Uring::new().inspect_err(|why| fallback(why)).ok(),
     };
+
     let mut waits = Linger::default();
     let rings = Rings::default();
     drop(begun);
+
     // Without a daemon there is nothing to receive; the io_uring goes, and with it its hold on the
     // sockets.
     while !hca.is_gone() {
@@ -85,11 +93,13 @@ fn run(hca: &Hca, begun: mpsc::Sender<()>) {
                 rings.look(hca, timers::now());
             },
         );
+
         let now = timers::now();
         let settled = match hca.counts_received() {
             true => hca.settle_receivers(now),
             false => Time::MAX,
         };
+
         let unused = rings.look(hca, now);
         let until = hca
             .driver
@@ -97,10 +107,12 @@ fn run(hca: &Hca, begun: mpsc::Sender<()>) {
                 true => hca.next_timer().min(settled).min(unused),
                 false => Time::ZERO,
             });
+
         let round = match &mut uring {
             Some(uring) => uring.round(hca, until),
             None => poll_round(hca, until),
         };
+
         hca.driver.awake();
         hca.inbox.awake();
         let round = match round {
@@ -119,12 +131,14 @@ fn run(hca: &Hca, begun: mpsc::Sender<()>) {
                 continue;
             }
         };
+
         hca.queued_events();
         let now = timers::now();
         hca.run_timers(now, round.handled != 0);
         if round.handled == 0 {
             continue;
         }
+
         hca.driver.arrivals.happened();
         waits.received(round.woken, now);
         if let Some(patience) = waits.worth(now) {
@@ -180,6 +194,7 @@ fn linger(hca: &Hca, patience: Duration, waits: &mut Linger) -> Outcome {
         if now >= (since + patience).min(start + MAX_AWAKE) {
             return outcome;
         }
+
         let mut rx = hca.rx.lock();
         let got = hca.drain_inbox(&mut rx, Take::AtMost(DATAGRAMS_PER_ROUND))
             + hca.receive_from_ports(&mut rx, Take::AtMost(DATAGRAMS_PER_ROUND));
@@ -190,6 +205,7 @@ fn linger(hca: &Hca, patience: Duration, waits: &mut Linger) -> Outcome {
             since = timers::now();
             waits.received(now, since);
         }
+
         drop(rx);
         hca.run_timers(now, got != 0);
         if got == 0 {
@@ -220,6 +236,7 @@ fn short_slice() {
         deadline: u64,
         period: u64,
     }
+
     // SAFETY: reads the calling thread's nice value, which must not change below.
     let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
     let attr = Attr {
@@ -232,6 +249,7 @@ fn short_slice() {
         deadline: 0,
         period: 0,
     };
+
     // SAFETY: `attr` outlives the call; 0 is the calling thread.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
 }
@@ -254,6 +272,7 @@ fn poll_round(hca: &Hca, until: Time) -> std::io::Result<Round> {
     [hca.driver.event_fd(), hca.control_fd().unwrap_or(-1)]
         .into_iter()
         .chain(receivers.iter().map(|r| r.socket.as_raw_fd()));
+
     let mut fds: Vec<_> = wanted
         .map(|fd| libc::pollfd {
             fd,
@@ -261,7 +280,9 @@ fn poll_round(hca: &Hca, until: Time) -> std::io::Result<Round> {
             revents: 0,
         })
         .collect();
+
     let timeout = timespec_until(until);
+
     // SAFETY: `fds` and `timeout` outlive the call.
     let n = unsafe {
         libc::ppoll(
@@ -271,6 +292,7 @@ fn poll_round(hca: &Hca, until: Time) -> std::io::Result<Round> {
             std::ptr::null(),
         )
     };
+
     hca.driver.awake();
     let woken = timers::now();
     let mut handled = 0;
@@ -282,18 +304,21 @@ fn poll_round(hca: &Hca, until: Time) -> std::io::Result<Round> {
             Err(e)
         };
     }
+
     if fds[0].revents != 0 {
         hca.driver.clear_wake();
     }
     if fds[1].revents != 0 {
         hca.control_events();
     }
+
     let mut rx = hca.rx.lock();
     for (receiver, fd) in receivers.iter().zip(&fds[2..]) {
         if fd.revents != 0 {
             handled += hca.drain(&mut rx, receiver, Take::AtMost(DATAGRAMS_PER_ROUND));
         }
     }
+
     hca.answer(&mut rx);
     Ok(Round { woken, handled })
 }

@@ -133,6 +133,7 @@ mod tests {
             }
             now += Duration::from_micros(100);
         }
+
         assert!((20..40).contains(&waits), "{waits}");
         assert!(longest <= MAX_LINGER_BACKOFF + Duration::from_micros(200));
         while linger.worth(now).is_none() {

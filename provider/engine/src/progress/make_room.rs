@@ -42,6 +42,7 @@ impl Hca {
         if last.opcode & WC_RECV != 0 || !self.crowd.is_there(now) || !self.alive() {
             return;
         }
+
         let found = self.qps.read_recursive().find(last.qp_num as u16).cloned();
         let Some(qp) = found else {
             return;
@@ -70,10 +71,12 @@ impl Hca {
             if is_so() {
                 return true;
             }
+
             let now = timers::now();
             if now >= until {
                 return false;
             }
+
             // Deadlines are the sleeper's while it has the turn. Where the helper takes that from
             // another thread of the program meanwhile, it may take the wake-up, too.
             let at = until
@@ -105,8 +108,10 @@ impl Hca {
                 return self.inbox.awake();
             }
         }
+
         let woken = self.sleep_until_something_comes(most);
         driver.polls_until(timers::now());
+
         // What is left undone here costs a wake-up too many, no more.
         if let Some(_rx) = self.rx.try_lock()
             && driver.app_drives()
@@ -129,7 +134,9 @@ impl Hca {
                 revents: 0,
             })
             .collect();
+
         let timeout = timers::timespec(most);
+
         // SAFETY: `fds` and `timeout` outlive the call, and `receivers` keeps the sockets open.
         // Where it fails, as by a signal, the sleep has ended.
         unsafe {
@@ -140,6 +147,7 @@ impl Hca {
                 std::ptr::null(),
             )
         };
+
         fds[0].revents != 0
     }
 }

@@ -17,21 +17,25 @@ impl Hca {
     /// A thread of the application found its completion queue empty.
     pub(crate) fn poll_from_app(&self) {
         let driver = &self.driver;
+
         // These counts are approximate on purpose: two threads may lose one.
         let polls = driver.empty_polls.load(Ordering::Relaxed) + 1;
         driver.empty_polls.store(polls, Ordering::Relaxed);
         if polls.is_multiple_of(POLLS_BEFORE_YIELD) {
             self.make_room();
         }
+
         if !driver.app_drives() {
             if polls >= POLLS_BEFORE_TURN && self.alive() {
                 driver.turn.want();
             }
             return;
         }
+
         if !self.alive() {
             return;
         }
+
         let mut now = timers::now();
         driver.polled_at.store(now);
         let mut received = false;
@@ -43,6 +47,7 @@ impl Hca {
             driver.empty_polls.store(0, Ordering::Relaxed);
             now = self.answer(&mut rx);
         }
+
         self.run_timers(now, received);
     }
 
@@ -53,18 +58,22 @@ impl Hca {
             driver.inbox_at.store(now);
             return true;
         }
+
         let since = |at: &AtomicTime| now - at.load();
         if since(&driver.inbox_at) < RING_ACTIVE && since(&driver.sockets_at) < SOCKET_POLL_INTERVAL
         {
             return false;
         }
+
         driver.sockets_at.store(now);
+
         // A socket that holds little must not be emptied before its senders hear of it.
         let runs = (self.info().rcvbuf as usize / 8 / MAX_DATAGRAM).clamp(1, RUNS_PER_POLL);
         let got = self.receive_from_ports(rx, Take::Runs(runs)) != 0;
         if got {
             driver.inbox_at.store(Time::ZERO);
         }
+
         got
     }
 

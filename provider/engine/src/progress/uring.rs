@@ -49,11 +49,13 @@ impl Buffers {
             4096,
         )
         .expect("a small array at page alignment");
+
         // SAFETY: the layout is not empty.
         let entries = unsafe { alloc_zeroed(entries_layout) }.cast::<BufRingEntry>();
         if entries.is_null() {
             std::alloc::handle_alloc_error(entries_layout);
         }
+
         let memory = vec![0; BUFFER * usize::from(RECEIVE_BUFFERS)].into_boxed_slice();
         Buffers {
             entries,
@@ -113,13 +115,16 @@ impl Uring {
         if !enabled("FERROCE_IO_URING") {
             return Err("FERROCE_IO_URING=off".into());
         }
+
         let ring = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
             .setup_cqsize(256)
             .build(64)
             .map_err(|e| format!("io_uring_setup (deferred task work, Linux 6.1): {e}"))?;
+
         let mut buffers = Buffers::new();
+
         // SAFETY: the entries live as long as `Uring`, which drops the ring first.
         unsafe {
             ring.submitter().register_buf_ring_with_flags(
@@ -130,9 +135,11 @@ impl Uring {
             )
         }
         .map_err(|e| format!("registering a buffer ring (Linux 5.19): {e}"))?;
+
         for id in 0..RECEIVE_BUFFERS {
             buffers.provide(id);
         }
+
         // SAFETY: all zeroes is a valid msghdr.
         let mut message: Box<libc::msghdr> = Box::new(unsafe { std::mem::zeroed() });
         message.msg_namelen = NAME as u32;
@@ -145,6 +152,7 @@ impl Uring {
             wake_armed: false,
             control_armed: false,
         };
+
         uring
             .probe()
             .map_err(|e| format!("multishot receive (Linux 6.0): {e}"))?;
@@ -160,6 +168,7 @@ impl Uring {
                 .build()
                 .user_data(WAKE),
         )?;
+
         let second = Timespec::new().sec(1);
         self.ring
             .submitter()
@@ -170,10 +179,12 @@ impl Uring {
                 self.buffers.provide(id);
             }
         }
+
         let done = entries.first().ok_or(io::ErrorKind::TimedOut)?;
         if done.result() < 0 {
             return Err(io::Error::from_raw_os_error(-done.result()));
         }
+
         if cqueue::more(done.flags()) {
             // Ends the receive, so that nothing refers to the socket any more.
             let cancel = io_uring::types::CancelBuilder::any();
@@ -183,6 +194,7 @@ impl Uring {
             // its last completion, should it be there already
             self.ring.completion().for_each(drop);
         }
+
         Ok(())
     }
 
@@ -205,16 +217,19 @@ impl Uring {
                     .user_data(WAKE),
             )?;
         }
+
         if let (false, Some(fd)) = (self.control_armed, hca.control_fd()) {
             let poll = opcode::PollAdd::new(Fd(fd), libc::POLLIN as u32);
             self.push(poll.build().user_data(CONTROL_EVENT))?;
             self.control_armed = true;
         }
+
         for receiver in hca.receivers.read_recursive().iter() {
             self.armed
                 .entry(receiver.socket.as_raw_fd())
                 .or_insert_with(|| (receiver.clone(), false));
         }
+
         // One that is closed and armed ends with a completion of its own.
         self.armed
             .retain(|_, (r, armed)| *armed || !r.closed.load(Ordering::Relaxed));
@@ -224,11 +239,13 @@ impl Uring {
             .filter(|(_, (_, armed))| !armed)
             .map(|(fd, _)| *fd)
             .collect();
+
         for fd in idle {
             let receive = opcode::RecvMsgMulti::new(Fd(fd), &*self.message, GROUP);
             self.push(receive.build().user_data(fd as u64))?;
             self.armed.get_mut(&fd).expect("just listed").1 = true;
         }
+
         Ok(())
     }
 
@@ -244,6 +261,7 @@ impl Uring {
                     .submit_with_args(1, &SubmitArgs::new().timespec(&t))
             }
         };
+
         hca.driver.awake();
         let woken = timers::now();
         match waited {
@@ -281,11 +299,13 @@ impl Uring {
                     let Some((receiver, armed)) = self.armed.get_mut(&(fd as RawFd)) else {
                         continue;
                     };
+
                     *armed &= cqueue::more(cqe.flags());
                     let receiver = receiver.clone();
                     if receiver.closed.load(Ordering::Relaxed) && !*armed {
                         self.armed.remove(&(fd as RawFd));
                     }
+
                     // ENOBUFS: all buffers are on this queue; they come back below
                     if cqe.result() < 0
                         && cqe.result() != -libc::ENOBUFS
@@ -294,14 +314,17 @@ impl Uring {
                         outcome = Err(io::Error::from_raw_os_error(-cqe.result()));
                         break;
                     }
+
                     let Some(id) = cqueue::buffer_select(cqe.flags()) else {
                         continue;
                     };
+
                     let rx = rx.get_or_insert_with(|| hca.rx.lock());
                     if let Ok(out) = RecvMsgOut::parse(self.buffers.bytes(id), &self.message) {
                         let datagram = describe(out.name_data(), out.control_data());
                         hca.process(rx, &receiver, &datagram, out.payload_data().into());
                     }
+
                     self.buffers.provide(id);
                     handled += 1;
                     if handled % DATAGRAMS_PER_ROUND == 0 {
@@ -310,9 +333,11 @@ impl Uring {
                 }
             }
         }
+
         if let Some(mut rx) = rx {
             hca.answer(&mut rx);
         }
+
         outcome.map(|()| handled)
     }
 }

@@ -29,6 +29,7 @@ impl Pd {
         if sges.is_empty() {
             return Err(Error::Invalid("the list is empty"));
         }
+
         let ranges = {
             let keys = self.context().hca().keys.read_recursive();
             let mut ranges = Vec::with_capacity(sges.len());
@@ -37,6 +38,7 @@ impl Pd {
                     addr: sge.addr,
                     len: sge.length.into(),
                 };
+
                 if keys.window(keys::index(sge.lkey)).is_some() {
                     return Err(Error::Invalid("the key is a window's"));
                 }
@@ -49,19 +51,23 @@ impl Pd {
                 if !region.access.contains(Access::ON_DEMAND) {
                     return Err(Error::Invalid("the region is not on-demand"));
                 }
+
                 if advice == Advice::PrefetchWrite && !region.access.contains(Access::LOCAL_WRITE) {
                     return Err(Error::Forbidden(
                         "the region may not be written by its owner",
                     ));
                 }
+
                 match region.resolve(sge.addr, sge.length.into()) {
                     Ok(addr) => ranges.push((addr, u64::from(sge.length))),
                     Err(MemoryError::Bounds) => return Err(bad),
                     Err(_) => return Err(Error::Invalid("the key")),
                 }
             }
+
             ranges
         };
+
         // Populating may wait for a disk: not under the lock that every access needs.
         for (addr, len) in ranges {
             match (advice, flush) {
@@ -71,6 +77,7 @@ impl Pd {
                 (_, false) => will_need(addr, len),
             }
         }
+
         Ok(())
     }
 }

@@ -35,6 +35,7 @@ impl Pd {
 impl Ah {
     pub(crate) fn create(pd: &Arc<Pd>, av: &AddressVector, cookie: u32) -> Result<Arc<Ah>> {
         let hca = pd.context().hca();
+
         // Without a GRH it is the LID that leads somewhere, and 0 is what the port shows as its
         // own. Datagram rsockets make a handle to themselves so. RoCE has no such handles
         // otherwise, and programs test that.
@@ -46,6 +47,7 @@ impl Ah {
             route,
             paths: RwLock::new(Vec::new()),
         }))?;
+
         pd.add_user();
         Ok(Arc::new(Ah {
             pd: pd.clone(),

@@ -45,7 +45,9 @@ impl AhTable {
             }
             None => return Err(Error::Full("address handles")),
         };
+
         let entry = &mut self.places[usize::from(place)];
+
         // Never 0, so that no number is.
         entry.use_count = entry.use_count.checked_add(1).unwrap_or(1);
         entry.target = Some(target);

@@ -220,22 +220,26 @@ impl Completions {
                 return false;
             }
         }
+
         // Under the lock, so that the times are in the order of the completions.
         let (clock, wall_clock) = if self.of.stamped {
             (timers::now().as_nanos(), timers::wall_clock())
         } else {
             (0, 0)
         };
+
         queue.entries.push(Entry {
             wc,
             clock,
             wall_clock,
             tag,
         });
+
         self.len.store(queue.entries.len(), Ordering::Release);
         if queue.arming.completed(solicited || wc.status != 0) {
             self.raise(&mut queue);
         }
+
         true
     }
 
@@ -346,6 +350,7 @@ impl Completions {
             comp: queue.notified - unread,
             events: self.of.events.take_back(cookie, queue.events),
         };
+
         let old = queue.entries.move_to(None);
         drop(queue);
         drop(old);

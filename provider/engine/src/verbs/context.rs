@@ -78,6 +78,7 @@ impl Context {
             .count
             .pd
             .take(limits::MAX_PD, "protection domains")?;
+
         let domain = Arc::new(Domain {
             handle: self.hca.new_handle(),
             users: AtomicU32::new(0),
@@ -88,6 +89,7 @@ impl Context {
                 users: 0,
             })),
         });
+
         self.shared.add(domain.handle, &domain);
         Ok(Pd::view(self, domain))
     }
@@ -170,6 +172,7 @@ impl Pd {
         if self.domain.users.load(Ordering::Relaxed) != 0 {
             return Err(Error::Busy("protection domain"));
         }
+
         if !self.domain.gone.swap(true, Ordering::Relaxed) {
             if let Some(listing) = &self.domain.listing {
                 listing.remove();
@@ -181,6 +184,7 @@ impl Pd {
                 self.context.hca.count.pd.give_back();
             }
         }
+
         Ok(())
     }
 }

@@ -80,6 +80,7 @@ impl Context {
             ignore_overrun: init.ignore_overrun,
             listing: hca.objects.enter(listed(self, init.cqe)),
         };
+
         Ok(Arc::new(Cq {
             context: self.clone(),
             completions: Completions::new(of, init.cqe, init.memory),
@@ -176,6 +177,7 @@ impl Cq {
         if self.completions.is_used() {
             return Err(Error::Busy("completion queue"));
         }
+
         let delivered = self.completions.end();
         if !self.destroyed.swap(true, Ordering::Relaxed) {
             self.completions.unlist();
@@ -184,6 +186,7 @@ impl Cq {
                 pd.remove_user();
             }
         }
+
         Ok(delivered)
     }
 

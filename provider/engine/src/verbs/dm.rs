@@ -45,6 +45,7 @@ impl Context {
                 "device memory of no bytes, or of an alignment beyond a page",
             ));
         }
+
         let len = len
             .checked_next_multiple_of(WORD)
             .ok_or(Error::Full("device memory"))?;
@@ -164,6 +165,7 @@ unsafe impl Sync for Pages {}
 impl Pages {
     fn new(len: u64) -> Result<Pages> {
         let len = len as usize;
+
         // SAFETY: a fresh anonymous mapping.
         let at = unsafe {
             libc::mmap(
@@ -175,6 +177,7 @@ impl Pages {
                 0,
             )
         };
+
         match NonNull::new(at.cast::<u8>()) {
             Some(at) if at.as_ptr().cast() != libc::MAP_FAILED => Ok(Pages(at, len)),
             _ => Err(Error::last_os("mmap of device memory")),

@@ -220,6 +220,7 @@ mod tests {
                 }
             }
         }
+
         assert!(put > 100);
         let old = entries.move_to(Some(lend(7, &released)));
         assert_eq!((old.len(), released.load(Ordering::Relaxed)), (0, 0));

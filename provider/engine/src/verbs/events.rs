@@ -56,6 +56,7 @@ impl<const N: usize> EventPipe<N> {
         let mut others = Vec::new();
         let mut taken = 0;
         let mut record = [0; N];
+
         // Records are written whole and pipes keep them in order, so a read yields one record or
         // none.
         while matches!((&*end).read(&mut record), Ok(n) if n == N) {
@@ -65,10 +66,12 @@ impl<const N: usize> EventPipe<N> {
                 others.push(record);
             }
         }
+
         for record in others {
             // They fitted before.
             let _ = (&*end).write(&record);
         }
+
         taken
     }
 }
@@ -100,6 +103,7 @@ impl Channels {
 /// A pipe with a single descriptor open for both directions.
 pub(super) fn pipe_rdwr() -> Result<OwnedFd> {
     let mut fds = [0; 2];
+
     // SAFETY: `fds` has room for the two descriptors that the call writes.
     if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
         return Err(Error::io(
@@ -107,6 +111,7 @@ pub(super) fn pipe_rdwr() -> Result<OwnedFd> {
             io::Error::last_os_error(),
         ));
     }
+
     // SAFETY: both descriptors were just created and are owned by nobody else.
     let (r, _w) = unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) };
     let both = OpenOptions::new()

@@ -267,6 +267,7 @@ impl PortAttr {
     ) -> PortAttr {
         /// `IBV_PORT_CM_SUP` and `IBV_PORT_IP_BASED_GIDS`.
         const CAP: u32 = 1 << 16 | 1 << 26;
+
         let rate = Rate::of_mbps(speed_mbps);
         PortAttr {
             state: if active { 4 } else { 1 },

@@ -38,10 +38,12 @@ impl Qp {
             }
             return Ok(());
         }
+
         let total: usize = groups.iter().map(|g| g.members.list().len()).sum();
         if total >= limits::MAX_TOTAL_MCAST_QP as usize {
             return Err(Error::Full("attachments to multicast groups"));
         }
+
         let i = match groups.iter().position(|g| g.gid == gid) {
             Some(i) => i,
             None if groups.len() >= limits::MAX_MCAST_GROUPS as usize => {
@@ -52,10 +54,12 @@ impl Qp {
                 groups.len() - 1
             }
         };
+
         let mut members = groups[i].members.0.write();
         if members.len() >= limits::MAX_MCAST_QP_ATTACH as usize {
             return Err(Error::Full("queue pairs in one multicast group"));
         }
+
         members.push(self.clone());
         own.push((gid, lid));
         Ok(())
@@ -70,6 +74,7 @@ impl Qp {
         let Some(at) = own.iter().position(|known| *known == (gid, lid)) else {
             return Err(absent);
         };
+
         own.swap_remove(at);
         if own.iter().any(|(known, _)| *known == gid) {
             return Ok(());
@@ -77,6 +82,7 @@ impl Qp {
         let Some(i) = groups.iter().position(|g| g.gid == gid) else {
             return Err(absent);
         };
+
         let mut members = groups[i].members.0.write();
         members.retain(|qp| !Arc::ptr_eq(qp, self));
         let last = members.is_empty();
@@ -84,6 +90,7 @@ impl Qp {
         if last {
             groups.swap_remove(i).close(hca);
         }
+
         Ok(())
     }
 
@@ -103,15 +110,18 @@ impl Group<Qp> {
             receivers: Vec::new(),
             ends: Vec::new(),
         };
+
         hca.unacknowledged_traffic();
         let opened = match carrier {
             Carrier::Ip(groups) => group.open_addresses(hca, groups),
             Carrier::Copies => group.open_ports(hca),
         };
+
         if let Err(error) = opened {
             hca.no_copies(&group.ends);
             return Err(error);
         }
+
         hca.receivers
             .write()
             .extend(group.receivers.iter().cloned());
@@ -124,6 +134,7 @@ impl Group<Qp> {
         let mut interfaces: Vec<u32> = gids.iter().map(|g| g.ifindex).collect();
         interfaces.sort_unstable();
         interfaces.dedup();
+
         // Senders with IPv6 addresses use the IPv6 group, and where there is no way for it, like
         // all others the IPv4 one.
         let v6 = gids.iter().any(|g| g.addr.is_ipv6());
@@ -131,12 +142,14 @@ impl Group<Qp> {
             Some(groups.v4.into()),
             groups.v6.filter(|_| v6).map(IpAddr::from),
         ];
+
         for address in addresses.into_iter().flatten() {
             let socket = join(address, &interfaces, hca.info().rcvbuf)?;
             let receiver = Receiver::of_group(socket, address, self.members.clone());
             receiver.ask_for_headers();
             self.receivers.push(Arc::new(receiver));
         }
+
         Ok(())
     }
 
@@ -174,6 +187,7 @@ fn join(group: IpAddr, interfaces: &[u32], receive_buffer: u32) -> Result<OwnedF
     socket
         .set_reuse_address(true)
         .map_err(io("sharing a multicast group"))?;
+
     // As large as the slots' sockets, which the kernel reports at twice the size asked for.
     let _ = socket.set_recv_buffer_size(receive_buffer as usize / 2);
     let first = interfaces.first().copied().unwrap_or(0);
@@ -181,6 +195,7 @@ fn join(group: IpAddr, interfaces: &[u32], receive_buffer: u32) -> Result<OwnedF
         IpAddr::V4(_) => SocketAddr::new(group, ROCE_V2_PORT),
         IpAddr::V6(ip) => SocketAddrV6::new(ip, ROCE_V2_PORT, 0, first).into(),
     };
+
     // What others on this host have joined is none of our business.
     let _ = match group {
         IpAddr::V4(_) => socket.set_multicast_all_v4(false),
@@ -189,9 +204,11 @@ fn join(group: IpAddr, interfaces: &[u32], receive_buffer: u32) -> Result<OwnedF
             .and_then(|()| socket.set_multicast_all_v6(false))
             .and_then(|()| ferroce_control::udp::take_without_checksum(&socket)),
     };
+
     socket
         .bind(&address.into())
         .map_err(io("binding to a multicast group"))?;
+
     for &interface in interfaces {
         match group {
             IpAddr::V4(ip) => {
@@ -201,6 +218,7 @@ fn join(group: IpAddr, interfaces: &[u32], receive_buffer: u32) -> Result<OwnedF
         }
         .map_err(io("joining a multicast group"))?;
     }
+
     let socket = OwnedFd::from(socket);
     receiver::merge_runs(&socket);
     Ok(socket)

@@ -64,9 +64,11 @@ impl SendPoster<'_> {
                 "the send queue is for the rendezvous of the shared receive queue",
             ));
         }
+
         if let Dest::Datagram(to) = &request.dest {
             self.check_handle(to)?;
         }
+
         self.inner.transport.post_send(request)?;
         let bytes = match request.data {
             SendData::Inline(bytes) => bytes.len(),

@@ -36,10 +36,12 @@ impl Qp {
         let Some(qp) = xrcd.domain().target(number) else {
             return Err(absent);
         };
+
         let mut list = qp.openers.0.lock();
         if list.ending {
             return Err(absent);
         }
+
         xrcd.add_user()?;
         list.openers.push(Opener {
             events: xrcd.context().events().clone(),
@@ -47,6 +49,7 @@ impl Qp {
             cookie,
             written: 0,
         });
+
         drop(list);
         Ok(qp)
     }
@@ -63,6 +66,7 @@ impl Qp {
         if self.is_attached() {
             return Err(Error::Busy("queue pair: attached to a multicast group"));
         }
+
         let mut list = self.openers.0.lock();
         list.ending |= list.openers.len() == 1;
         let ending = list.ending;
@@ -71,30 +75,36 @@ impl Qp {
             // Its opener stays until then, as the last events are for it.
             self.end();
         }
+
         let mut list = self.openers.0.lock();
         let Some(i) = list.openers.iter().position(|o| o.cookie == cookie) else {
             return Ok(Delivered::default());
         };
+
         let opener = list.openers.swap_remove(i);
         drop(list);
         let events = opener.events.take_back(cookie, opener.written);
         if let Some(xrcd) = &opener.xrcd {
             xrcd.remove_user();
         }
+
         Ok(Delivered { comp: 0, events })
     }
 
     /// Takes it out of the tables, and its last ACK to the peer.
     pub(crate) fn end(&self) {
         let hca = self.hca();
+
         // With the table's lock no packet or timer is with this QP, and none will find it again.
         if hca.qps.write().remove(self.number as u16).is_none() {
             return;
         }
+
         self.listing.remove();
         if let Some(domain) = self.domain() {
             domain.remove_target(self.number);
         }
+
         let mut inner = self.inner.lock();
         self.send_last_ack(&mut inner);
         self.set_active(&mut inner, false);
@@ -106,6 +116,7 @@ impl Qp {
         if keys.has_windows() {
             keys.forget_qp(self.number);
         }
+
         drop(keys);
         for cq in [&self.send_cq, &self.recv_cq].into_iter().flatten() {
             cq.remove_user();

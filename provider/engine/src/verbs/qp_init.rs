@@ -87,17 +87,20 @@ impl Qp {
             block_loopback,
             cookie,
         } = init;
+
         let completions = |cq: Option<Arc<Cq>>| cq.map(|cq| cq.completions().clone());
         let recv_cq = match &tm {
             Some(tm) => Some(tm.completions().clone()),
             None => completions(recv_cq),
         };
+
         let send_cq = completions(send_cq);
         let srq = srq.map(|srq| srq.requests().clone());
 
         if let Some(xrcd) = &xrcd {
             xrcd.add_user()?;
         }
+
         let opener = xrcd.clone();
 
         let made = hca.qps.write().insert(|index| {
@@ -115,6 +118,7 @@ impl Qp {
                 seed: random(),
                 stretch: hca.info().stretch_timeouts,
             };
+
             hca.objects.set_heard(index, false);
             let listed = QueuePair {
                 number,
@@ -123,6 +127,7 @@ impl Qp {
                 srq: srq.as_ref().map(|srq| srq.listed_number()),
                 ..QueuePair::default()
             };
+
             Ok(Arc::new(Qp {
                 context: context.clone(),
                 pd: pd.cloned(),
@@ -146,6 +151,7 @@ impl Qp {
                 listing: hca.objects.enter(Object::Qp(listed)),
             }))
         });
+
         let qp = made.inspect_err(|_| {
             if let Some(xrcd) = &opener {
                 xrcd.remove_user();
@@ -200,6 +206,7 @@ fn fit(init: &mut QpInit, service: QpType) {
         init.srq = None;
         (init.cap.max_recv_wr, init.cap.max_recv_sge) = (0, 0);
     }
+
     if service == QpType::XrcRecv {
         init.send_cq = None;
         init.cap = QpCap::default();
@@ -207,6 +214,7 @@ fn fit(init: &mut QpInit, service: QpType) {
     }
 
     init.xrcd = None;
+
     // As with other devices, what there is room for anyway may be sent inline: some programs count
     // on it.
     let free = init.cap.max_send_sge.saturating_mul(SGE_LEN);
@@ -251,14 +259,17 @@ fn check(
             "more work requests than the device's max_qp_wr",
         ));
     }
+
     if cap.max_send_sge > limits::MAX_SGE || cap.max_recv_sge > limits::MAX_SGE {
         return Err(Error::Invalid(
             "more scatter/gather elements than the device's max_sge",
         ));
     }
+
     if cap.max_inline_data > limits::MAX_INLINE {
         return Err(Error::Invalid("max_inline_data exceeds 1024"));
     }
+
     let needs = |what: bool, why| {
         if what {
             Ok(())
@@ -266,6 +277,7 @@ fn check(
             Err(Error::Invalid(why))
         }
     };
+
     match service {
         QpType::XrcRecv => needs(init.xrcd.is_some(), "an XRC target needs an XRC domain")?,
         _ => {
@@ -277,6 +289,7 @@ fn check(
             )?;
         }
     }
+
     match init.srq.as_ref().map(|srq| srq.requests().serves()) {
         Some(Serves::XrcTargets(_)) => {
             return Err(Error::Invalid(
@@ -288,6 +301,7 @@ fn check(
         }
         _ => {}
     }
+
     let same = |c: &Arc<Context>| Arc::ptr_eq(c, context);
     let cqs = [&init.send_cq, &init.recv_cq];
     if !cqs.into_iter().flatten().all(|cq| same(cq.context()))
@@ -299,5 +313,6 @@ fn check(
             "the protection domain and the queues are of different contexts",
         ));
     }
+
     Ok(())
 }

@@ -109,10 +109,12 @@ impl TmQp {
             info: TagInfo::default(),
             place: None,
         };
+
         let arrival = state.arrival.take()?;
         if status != WcStatus::Success {
             return Some(tagged);
         }
+
         match arrival {
             Arrival::Untagged => tagged.opcode = WC_TM_NO_TAG,
             Arrival::Unexpected { flags } => tagged.flags = flags,
@@ -137,6 +139,7 @@ impl TmQp {
                 }
             }
         }
+
         Some(tagged)
     }
 
@@ -171,6 +174,7 @@ impl TmQp {
         if completion.status != WcStatus::Success {
             return Some(failed(completion.wr_id, completion.status as u32, qp_num));
         }
+
         Some(Wc {
             wr_id: completion.wr_id,
             opcode: WC_TM_RECV,
@@ -204,6 +208,7 @@ fn post(transport: &mut ferroce_transport::Qp, next: &Rendezvous) -> Result<(), 
         data: SendData::Sges(&next.sges),
         dest: Default::default(),
     };
+
     transport.post_send(&read)?;
     let mut headers = next.headers;
     headers[0] = TMH_FIN;

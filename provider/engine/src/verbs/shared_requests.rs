@@ -147,12 +147,14 @@ impl SharedRequests {
             }
             attr.max_wr = max_wr;
         }
+
         if let Some(limit) = limit {
             if limit > attr.max_wr {
                 return Err(Error::Invalid("srq_limit exceeds max_wr"));
             }
             attr.srq_limit = limit;
         }
+
         // The limit counts as passed when a request is taken, not when it is set above what is
         // posted.
         queue.attr = attr;
@@ -167,14 +169,17 @@ impl SharedRequests {
                 "more scatter elements than the queue was made for",
             ));
         }
+
         if queue.requests.len() >= queue.attr.max_wr as usize {
             return Err(Error::Full("the shared receive queue"));
         }
+
         queue.requests.push_back(RecvWqe {
             skip: 0,
             wr_id,
             sges: sges.into(),
         });
+
         Ok(())
     }
 

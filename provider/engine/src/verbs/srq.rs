@@ -58,6 +58,7 @@ impl Pd {
             max_sge: init.max_sge.max(1),
             srq_limit: init.srq_limit,
         };
+
         let (serves, xrcd) = match (init.xrc, init.tm) {
             (Some((xrcd, cq)), _) => (Serves::XrcTargets(cq.completions().clone()), Some(xrcd)),
             (None, Some(tm)) => {
@@ -66,10 +67,12 @@ impl Pd {
             }
             (None, None) => (Serves::QueuePairs, None),
         };
+
         let hca = self.context().hca();
         if let Some(xrcd) = &xrcd {
             xrcd.add_user()?;
         }
+
         let taken = hca.count.srq.take(limits::MAX_SRQ, "shared receive queues");
         taken.inspect_err(|_| xrcd.iter().for_each(|xrcd| xrcd.remove_user()))?;
         self.add_user();
@@ -81,6 +84,7 @@ impl Pd {
             cq: completions.map(|c| c.listed_number()),
             srq_type: serves.srq_type(),
         });
+
         let of = Fixed {
             handle: hca.new_handle(),
             number: hca.new_srq_number(),
@@ -90,10 +94,12 @@ impl Pd {
             events: self.context().events().clone(),
             listing,
         };
+
         let requests = SharedRequests::new(of, attr);
         if let Some(xrcd) = &xrcd {
             xrcd.domain().add_srq(&requests);
         }
+
         Ok(Arc::new(Srq {
             pd: self.clone(),
             xrcd,
@@ -109,16 +115,19 @@ fn check(context: &Arc<Context>, init: &SrqInit) -> Result<()> {
             "max_wr must be between 1 and the device's max_srq_wr",
         ));
     }
+
     if init.max_sge > limits::MAX_SGE {
         return Err(Error::Invalid("max_sge exceeds the device's max_srq_sge"));
     }
     if init.srq_limit > init.max_wr {
         return Err(Error::Invalid("srq_limit exceeds max_wr"));
     }
+
     let cqs = [
         init.tm.as_ref().map(|tm| &tm.cq),
         init.xrc.as_ref().map(|(_, cq)| cq),
     ];
+
     let xrcd = init.xrc.as_ref().map(|(xrcd, _)| xrcd);
     let same = |of: &Arc<Context>| Arc::ptr_eq(of, context);
     if !cqs.into_iter().flatten().all(|cq| same(cq.context()))
@@ -128,6 +137,7 @@ fn check(context: &Arc<Context>, init: &SrqInit) -> Result<()> {
             "the protection domain, the XRC domain and the queue are of different contexts",
         ));
     }
+
     Ok(())
 }
 
@@ -179,6 +189,7 @@ impl Srq {
     /// Ends the queue (`EBUSY` while a queue pair uses it).
     pub fn destroy(&self) -> Result<Delivered> {
         let hca = self.pd.context().hca();
+
         // A parent's, in whose middle the fork may have come: another thread's locks are never let
         // go of here.
         if hca.is_inherited() {
@@ -187,6 +198,7 @@ impl Srq {
         if self.requests.is_used() {
             return Err(Error::Busy("shared receive queue"));
         }
+
         if !self.destroyed.swap(true, Ordering::Relaxed) {
             if let Some(xrcd) = &self.xrcd {
                 xrcd.domain().remove_srq(self.number());
@@ -202,6 +214,7 @@ impl Srq {
             self.pd.remove_user();
             hca.count.srq.give_back();
         }
+
         Ok(self.requests.end())
     }
 }

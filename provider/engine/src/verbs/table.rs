@@ -32,6 +32,7 @@ impl<T> Table<T> {
         if self.len >= limits::MAX_QP {
             return Err(Error::Full("queue pairs"));
         }
+
         // Half of the places at least are free, so this ends soon. Index 0 and 1 stay unused: they
         // look like QP0 and QP1.
         let index = loop {

@@ -146,6 +146,7 @@ impl List {
                 },
             ));
         };
+
         let mut sges = buffer.sges;
         let fits = cut(&mut sges, rendezvous.len);
         let wqe = RecvWqe {
@@ -154,6 +155,7 @@ impl List {
             // The announcement is for nobody but us.
             skip: u32::MAX,
         };
+
         let arrival = Arrival::Rendezvous(Rendezvous {
             recv_wr_id: wr_id,
             info,
@@ -163,6 +165,7 @@ impl List {
             va: rendezvous.va,
             rkey: rendezvous.rkey,
         });
+
         Some((wqe, arrival))
     }
 
@@ -178,12 +181,14 @@ impl List {
                 return Err(Error::Full("tagged buffers"));
             }
         }
+
         if let Some(handled) = op.handled {
             self.handled = handled as u16;
             if self.agrees() {
                 self.buffers.iter_mut().for_each(|b| b.matches = true);
             }
         }
+
         let mut handle = 0;
         let (opcode, done) = match op.what {
             TagWork::Add {
@@ -211,6 +216,7 @@ impl List {
             }
             TagWork::Sync => (WC_TM_SYNC, true),
         };
+
         let wc = Wc {
             wr_id: op.wr_id,
             status: if done { 0 } else { WC_TM_ERR },

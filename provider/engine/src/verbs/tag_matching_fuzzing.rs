@@ -42,6 +42,7 @@ pub(crate) fn tag_matching(mut input: &[u8]) -> bool {
         }
         assert_eq!(trial.list.buffers.len(), trial.known.len());
     }
+
     trial.matched
 }
 
@@ -74,6 +75,7 @@ impl Trial {
             tag,
             mask,
         };
+
         // With some the program tells how many messages it has handled.
         let handled = (length % 2 == 1).then_some(self.list.arrived.into());
         let before = self.known.len();
@@ -106,6 +108,7 @@ impl Trial {
         let Some(header) = Header::parse(payload.into(), only) else {
             return;
         };
+
         let (tag, announced) = (header.info.tag, header.rendezvous.as_ref().map(|r| r.len));
         let arrived = self.list.arrived;
         let mut asked = 0;
@@ -117,15 +120,18 @@ impl Trial {
                 skip: 0,
             })
         };
+
         let Some((wqe, arrival)) = self.list.receive(header, only, ordinary) else {
             assert!(!ready && asked == 1 && self.list.arrived == arrived);
             return;
         };
+
         if wqe.wr_id == ORDINARY {
             assert!(matches!(arrival, Arrival::Unexpected { .. }) && asked == 1);
             assert_eq!(self.list.arrived, arrived.wrapping_add(1));
             return;
         }
+
         assert_eq!((asked, self.list.arrived), (0, arrived));
         let at = self
             .known

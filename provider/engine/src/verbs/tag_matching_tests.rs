@@ -47,15 +47,18 @@ fn a_buffer_added_in_ignorance_waits_for_agreement() {
     let mut list = List::default();
     add(&mut list, 1, 1, 0xff, Some(0));
     assert_eq!(list.unexpected(), 0);
+
     // The program has not seen that message: it may be for this buffer.
     let (_, wc) = add(&mut list, 2, 2, 0xff, Some(0));
     assert_eq!((wc.opcode, wc.wc_flags), (WC_TM_ADD, WC_TM_SYNC_REQ));
     assert_eq!(taken(&mut list, 2), None);
+
     // What was there before matches on.
     assert_eq!(taken(&mut list, 1), Some(1));
     let (_, wc) = list.operate(&op(TagWork::Sync, Some(1)), 4).unwrap();
     assert_eq!((wc.opcode, wc.wc_flags, wc.wr_id), (WC_TM_SYNC, 0, 77));
     assert_eq!(taken(&mut list, 2), Some(2));
+
     // Counts wrap at 16 bits, which is all that some programs keep.
     for _ in 1..=0xffff {
         list.unexpected();
@@ -106,11 +109,13 @@ fn the_list_is_bounded() {
         tag: 9,
         mask: 0xff,
     };
+
     // Refused as a whole: what it says of unexpected messages does not count either.
     assert!(matches!(
         list.operate(&op(what, Some(5)), 4),
         Err(Error::Full(_))
     ));
+
     assert!(list.agrees());
     let many = [Sge::default(); limits::MAX_SGE as usize + 1];
     let what = TagWork::Add {
@@ -119,6 +124,7 @@ fn the_list_is_bounded() {
         tag: 9,
         mask: 0xff,
     };
+
     assert!(matches!(
         list.operate(&op(what, None), 40),
         Err(Error::Invalid(_))
@@ -146,6 +152,7 @@ fn headers_are_read_as_they_stand() {
         (announced.va, announced.rkey, announced.len),
         (0xdead_beef_0000, 0x99, 4096)
     );
+
     // Not whole, or too long, or in several packets: the program's.
     assert!(parse(&message[..31], true).is_none());
     assert!(parse(&message, false).is_none());
@@ -157,6 +164,7 @@ fn headers_are_read_as_they_stand() {
         message[0] = opcode;
         assert!(parse(&message, true).is_none());
     }
+
     assert!(parse(&[], true).is_none());
 }
 

@@ -85,6 +85,7 @@ impl Xrcd {
         if oflags & !(libc::O_CREAT | libc::O_EXCL) != 0 {
             return Err(Error::Invalid("oflags other than O_CREAT and O_EXCL"));
         }
+
         let file = fd.map(identify).transpose()?;
         let hca = context.hca();
         let mut domains = hca.domains.lock();
@@ -116,6 +117,7 @@ impl Xrcd {
                 domain
             }
         };
+
         drop(domains);
         Ok(Arc::new(Xrcd {
             context: context.clone(),
@@ -138,6 +140,7 @@ impl Xrcd {
         if self.users.load(Ordering::Relaxed) != 0 {
             return Err(Error::Busy("XRC domain"));
         }
+
         if !std::mem::replace(&mut *closed, true) {
             let mut domains = self.hca().domains.lock();
             if let Some(i) = domains
@@ -150,6 +153,7 @@ impl Xrcd {
                 }
             }
         }
+
         Ok(())
     }
 

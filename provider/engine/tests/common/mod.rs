@@ -166,7 +166,9 @@ pub(crate) fn connect((ha, a): (&Host, &Qp), (hb, b): (&Host, &Qp)) {
                 | Access::FLUSH_PERSISTENT,
             ..QpAttr::default()
         };
+
         use QpAttrMask as M;
+
         me.modify(&attr, M::STATE | M::PORT | M::PKEY_INDEX | M::ACCESS_FLAGS)
             .unwrap();
         let attr = QpAttr {
@@ -184,6 +186,7 @@ pub(crate) fn connect((ha, a): (&Host, &Qp), (hb, b): (&Host, &Qp)) {
             },
             ..QpAttr::default()
         };
+
         let mask = M::STATE | M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN | M::MAX_DEST_RD_ATOMIC;
         me.modify(&attr, mask | M::MIN_RNR_TIMER).unwrap();
         let attr = QpAttr {
@@ -195,6 +198,7 @@ pub(crate) fn connect((ha, a): (&Host, &Qp), (hb, b): (&Host, &Qp)) {
             max_rd_atomic: 16,
             ..QpAttr::default()
         };
+
         let mask =
             M::STATE | M::SQ_PSN | M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::MAX_QP_RD_ATOMIC;
         me.modify(&attr, mask).unwrap();

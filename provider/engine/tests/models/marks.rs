@@ -107,12 +107,14 @@ fn who_looks_before_he_says_that_he_sleeps_may_sleep_for_ever() {
 #[test]
 fn a_ring_that_was_begun_again_is_read_at_its_start() {
     const PLACES: u64 = 2;
+
     struct Ring {
         tail: AtomicU64,
         head: AtomicU64,
         restart: AtomicU64,
         places: [UnsafeCell<u64>; PLACES as usize],
     }
+
     model::check(|| {
         let ring = loom::sync::Arc::new(Ring {
             tail: AtomicU64::new(0),
@@ -120,6 +122,7 @@ fn a_ring_that_was_begun_again_is_read_at_its_start() {
             restart: AtomicU64::new(0),
             places: [UnsafeCell::new(0), UnsafeCell::new(0)],
         });
+
         let sender = {
             let ring = ring.clone();
             thread::spawn(move || {
@@ -141,6 +144,7 @@ fn a_ring_that_was_begun_again_is_read_at_its_start() {
                 }
             })
         };
+
         let mut head = 0;
         for _ in 0..3 {
             if let Some((tail, restart)) = published(&ring.tail, &ring.restart, head) {
@@ -153,6 +157,7 @@ fn a_ring_that_was_begun_again_is_read_at_its_start() {
                 ring.head.store(head, Release);
             }
         }
+
         sender.join().unwrap();
     });
 }

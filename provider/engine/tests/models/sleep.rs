@@ -27,10 +27,12 @@ fn deadline(outlasts: fn(&Sleep<AtomicU64>, Time) -> bool) {
                 }
             })
         };
+
         if sleep.announce(|| Time::from_nanos(next.load(Relaxed))) > Time::from_nanos(5) {
             event.wait();
             sleep.over();
         }
+
         adds.join().unwrap();
     });
 }

@@ -47,6 +47,7 @@ fn in_order(poll: fn(&Device)) {
                 device.turn.hand_back();
             })
         };
+
         for _ in 0..2 {
             let taken = device.datagram();
             device.handled.lock().unwrap().push(taken);
@@ -55,6 +56,7 @@ fn in_order(poll: fn(&Device)) {
                 device.turn.take();
             }
         }
+
         app.join().unwrap();
         let handled = device.handled.lock().unwrap();
         assert!(handled.is_sorted(), "in disorder: {handled:?}");
@@ -114,6 +116,7 @@ fn handed_back(hand_back: fn(&Turn<AtomicU32>, &Futex)) {
             let shared = shared.clone();
             thread::spawn(move || hand_back(&shared.0, &shared.1))
         };
+
         let (turn, futex) = &*shared;
         if turn.give() {
             turn.stand_by(|word| {
@@ -123,6 +126,7 @@ fn handed_back(hand_back: fn(&Turn<AtomicU32>, &Futex)) {
             assert!(turn.is_returned());
             turn.take();
         }
+
         app.join().unwrap();
         assert!(!turn.is_apps() && !turn.is_wanted());
     });
@@ -173,6 +177,7 @@ fn heard(take: fn(&Noticed) -> bool) {
                 device.event.wake();
             })
         };
+
         let polls = {
             let device = device.clone();
             thread::spawn(move || {
@@ -184,9 +189,11 @@ fn heard(take: fn(&Noticed) -> bool) {
                 }
             })
         };
+
         if device.turn.give() && take(&device) {
             device.event.wake();
         }
+
         device.event.wait();
         while device.noticed.load(Relaxed) == 0 {
             device.event.wait();

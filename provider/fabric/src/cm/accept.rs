@@ -26,7 +26,9 @@ impl Cm {
         {
             return Err(CmError::BadParameter);
         }
+
         let conn = self.owned_in(id, &[State::RequestReceived, State::RequestDeferred])?;
+
         // With XRC our side only receives, and its QP is told where an EE context would be.
         let xrc = conn.link.transport == Transport::Xrc;
         let rep = Rep {
@@ -47,6 +49,7 @@ impl Cm {
             private_data,
             ..Rep::default()
         };
+
         self.change(id, |conn, counters| {
             conn.link.local_qpn = accept.qpn;
             conn.link.rq_psn = accept.starting_psn;
@@ -56,6 +59,7 @@ impl Cm {
             conn.ask(now, &Message::Rep(rep), conn.tid, counters, out);
             conn.answer = None;
         });
+
         Ok(())
     }
 
@@ -112,11 +116,13 @@ impl Cm {
         if service_timeout > 31 {
             return Err(CmError::BadParameter);
         }
+
         let conn = self.owned_in(id, &[State::RequestReceived, State::ReplyReceived])?;
         let (state, message) = match conn.state {
             State::RequestReceived => (State::RequestDeferred, about::REQ),
             _ => (State::ReplyDeferred, about::REP),
         };
+
         self.change(id, |conn, counters| {
             let mra = Message::Mra(Mra {
                 local_comm_id: conn.local_comm_id,
@@ -132,6 +138,7 @@ impl Cm {
             }
             conn.state = state;
         });
+
         Ok(())
     }
 }

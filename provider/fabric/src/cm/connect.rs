@@ -40,9 +40,11 @@ impl Cm {
         {
             return Err(CmError::BadParameter);
         }
+
         if !self.table.make_room(self.config.limits.connections) {
             return Err(CmError::Limit);
         }
+
         let response_timeout = duration(connect.remote_response_timeout);
         let mut conn = self.outgoing(
             connect.service_id,
@@ -61,6 +63,7 @@ impl Cm {
             rnr_retry_count: connect.rnr_retry_count,
             ..conn.link
         };
+
         // With XRC our side only sends: what concerns a responder is not ours to say.
         let responds = connect.transport != Transport::Xrc;
         let req = Req {
@@ -90,6 +93,7 @@ impl Cm {
             private_data,
             ..Req::default()
         };
+
         let tid = conn.tid;
         conn.ask(now, &Message::Req(req), tid, &mut self.counters, out);
         Ok(self.table.insert(conn))
@@ -121,6 +125,7 @@ impl Cm {
             conn.period = conn.response_timeout;
             conn.deadline = Some(now + conn.period);
         });
+
         Ok(())
     }
 

@@ -25,6 +25,7 @@ impl Cm {
         if self.listeners.remove(id) {
             return Ok(());
         }
+
         let state = self.owned(id)?.state;
         self.change(id, |conn, _| conn.owned = false);
         match state {
@@ -69,6 +70,7 @@ impl Cm {
             // These end by themselves.
             State::DisconnectSent | State::Timewait | State::Idle | State::Listening => {}
         }
+
         self.forget_if_done(id);
         Ok(())
     }

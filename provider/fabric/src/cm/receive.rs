@@ -31,6 +31,7 @@ impl Cm {
             from,
             tid: header.tid,
         };
+
         match message {
             Message::Req(req) => self.receive_req(&envelope, req, out),
             Message::Rep(rep) => self.receive_rep(&envelope, rep, out),
@@ -110,6 +111,7 @@ impl Cm {
             };
             return self.send_alone(from, &Message::Drep(drep), envelope.tid, out);
         };
+
         if self
             .table
             .get(id)
@@ -118,6 +120,7 @@ impl Cm {
             self.counters.unknown += 1;
             return;
         }
+
         match self.found_state(id) {
             State::Established
             | State::DisconnectSent

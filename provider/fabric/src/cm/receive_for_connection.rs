@@ -16,6 +16,7 @@ impl Cm {
             let ids = (rep.local_comm_id, rep.remote_comm_id);
             cm.refuse(from, envelope.tid, ids, about::REP, reason, out);
         };
+
         let Some(id) = self.find_by(from, rep.remote_comm_id, |conn| !conn.is_incoming()) else {
             // Its sender would wait for an RTU in vain.
             return refuse(self, reject::INVALID_COMM_ID, out);
@@ -46,16 +47,19 @@ impl Cm {
             }
             _ => return refuse(self, reject::INVALID_COMM_ID, out),
         }
+
         let remote_qpn = match self.table.get(id).map(|conn| conn.link.transport) {
             Some(Transport::Xrc) => rep.local_eecn,
             _ => rep.local_qpn,
         };
+
         let qp_key = QpKey {
             gid: from.remote_gid,
             ca_guid: rep.ca_guid,
             qpn: remote_qpn,
             end: End::Passive,
         };
+
         if let Some(old) = self.other_use(&qp_key) {
             // The peer has given us a QP that belongs to a connection of ours: neither can be
             // right.
@@ -63,6 +67,7 @@ impl Cm {
             refuse(self, reject::STALE_CONNECTION, out);
             return self.retire_own_request(envelope, id, &rep, out);
         }
+
         self.change(id, |conn, _| {
             conn.state = State::ReplyReceived;
             conn.pending = None;
@@ -76,6 +81,7 @@ impl Cm {
             conn.link.rnr_retry_count = rep.rnr_retry_count;
             conn.learn_ack_delay(rep.target_ack_delay);
         });
+
         self.raise(id, CmEvent::Reply(Box::new(rep)), out);
     }
 
@@ -115,6 +121,7 @@ impl Cm {
             let reason = reject::INVALID_COMM_ID;
             return self.refuse(from, envelope.tid, ids, about::OTHER, reason, out);
         };
+
         match self.found_state(id) {
             State::ReplySent | State::ReplyAcknowledged => {
                 self.change(id, |conn, _| conn.become_established());
@@ -138,6 +145,7 @@ impl Cm {
         let Some(id) = self.find_rejected(envelope, &rej) else {
             return;
         };
+
         let stale = rej.reason == reject::STALE_CONNECTION;
         match self.found_state(id) {
             State::RequestSent
@@ -181,6 +189,7 @@ impl Cm {
             }
             _ => self.counters.unexpected += 1,
         }
+
         self.forget_if_done(id);
     }
 
@@ -194,6 +203,7 @@ impl Cm {
         {
             return Some(id);
         }
+
         self.find_by(from, rej.remote_comm_id, |conn| match conn.state {
             State::RequestSent => rej.message != about::REP,
             // The MRA has told us the name.
@@ -210,6 +220,7 @@ impl Cm {
         }) else {
             return;
         };
+
         let state = match (self.found_state(id), mra.message) {
             (State::RequestSent, about::REQ) => State::RequestAcknowledged,
             (State::ReplySent, about::REP) => State::ReplyAcknowledged,
@@ -221,6 +232,7 @@ impl Cm {
                 return;
             }
         };
+
         let service_time = self.config.stretched(service_time(mra.service_timeout));
         self.change(id, |conn, _| {
             conn.state = state;
@@ -228,6 +240,7 @@ impl Cm {
             conn.period = service_time + conn.timewait();
             conn.deadline = Some(envelope.now + conn.period);
         });
+
         self.raise(id, CmEvent::Acknowledged(Box::new(mra)), out);
     }
 
@@ -245,6 +258,7 @@ impl Cm {
         let Some(conn) = self.table.get(id) else {
             return;
         };
+
         let ours = match conn.state {
             State::RequestSent | State::RequestAcknowledged => true,
             State::ReplyReceived | State::ReplyDeferred => {
@@ -252,12 +266,14 @@ impl Cm {
             }
             _ => false,
         };
+
         if !ours
             || conn.to.remote_gid != envelope.from.remote_gid
             || conn.link.local_qpn != dreq.remote_qpn
         {
             return;
         }
+
         let rej = Rej {
             local_comm_id: dreq.local_comm_id,
             remote_comm_id: dreq.remote_comm_id,

@@ -21,21 +21,25 @@ impl Cm {
         if let Some(id) = self.table.by_remote(&remote_key) {
             return self.repeated_req(envelope, id, &req, out);
         }
+
         let few = self.strangers.asks(envelope.now, &from.remote_gid);
         if let Err(reason) = self.check_req(envelope, &req, few, out) {
             let ids = (req.local_comm_id, 0);
             return self.refuse(from, envelope.tid, ids, about::REQ, reason, out);
         }
+
         let Some(listener) = self.listeners.find(req.service_id) else {
             let ids = (req.local_comm_id, 0);
             let reason = reject::INVALID_SERVICE_ID;
             return self.refuse(from, envelope.tid, ids, about::REQ, reason, out);
         };
+
         if !self.admit(envelope, listener, out) {
             let ids = (req.local_comm_id, 0);
             let reason = reject::NO_RESOURCES;
             return self.refuse(from, envelope.tid, ids, about::REQ, reason, out);
         }
+
         let conn = self.incoming(envelope, listener, &req);
         let id = self.table.insert(conn);
         let event = CmEvent::Request {
@@ -52,10 +56,12 @@ impl Cm {
         let Some(conn) = self.table.get(id) else {
             return;
         };
+
         if let (State::ReplySent, Some(rep)) = (conn.state, &conn.pending) {
             outbox::send(&mut self.counters, &conn.to, rep, out);
             return;
         }
+
         match conn.state {
             State::RequestDeferred | State::Idle => {
                 self.repeat_answer(id, out);
@@ -83,6 +89,7 @@ impl Cm {
         if !mtu::is_valid(req.mtu) {
             return Err(reject::INVALID_MTU);
         }
+
         if let Some(old) = self.other_use(&asking_qp(envelope.from, req)) {
             // The request is refused in any case; that it is the peer's own who makes so many is
             // not likely.
@@ -91,6 +98,7 @@ impl Cm {
             }
             return Err(reject::STALE_CONNECTION);
         }
+
         Ok(())
     }
 
@@ -140,9 +148,11 @@ impl Cm {
                 ..Rej::default()
             }
         });
+
         if let Some(rej) = rej {
             self.raise(id, CmEvent::Rejected(Box::new(rej)), out);
         }
+
         self.forget_if_done(id);
     }
 
@@ -179,6 +189,7 @@ impl Cm {
             // It is being asked.
             return;
         };
+
         let question = conn.question.clone().unwrap_or_else(|| {
             let dreq = Dreq {
                 remote_qpn: conn.link.remote_qpn ^ 0x00ff_ffff,
@@ -186,6 +197,7 @@ impl Cm {
             };
             Box::new(Message::Dreq(dreq).emit(tid))
         });
+
         self.change(id, |conn, counters| {
             outbox::resend(counters, &conn.to, &question, out);
             conn.pending = Some(question);

@@ -28,6 +28,7 @@ impl Cm {
             private_data: PrivateData::new(private).ok_or(CmError::TooLong)?,
             ..Rej::default()
         };
+
         let states = [
             State::RequestSent,
             State::RequestAcknowledged,
@@ -38,6 +39,7 @@ impl Cm {
             State::ReplyReceived,
             State::ReplyDeferred,
         ];
+
         self.owned_in(id, &states)?;
         self.give_up(now, id, rej, out);
         Ok(())
@@ -107,11 +109,13 @@ impl Conn {
             State::RequestReceived => 0,
             _ => self.local_comm_id,
         };
+
         rej.message = match was {
             State::RequestReceived | State::RequestDeferred => about::REQ,
             State::ReplyReceived | State::ReplyDeferred => about::REP,
             _ => about::OTHER,
         };
+
         self.tell(&Message::Rej(rej), self.tid, counters, out);
         match was {
             State::ReplySent | State::ReplyAcknowledged => {

@@ -30,9 +30,11 @@ impl Cm {
         {
             return Err(CmError::BadParameter);
         }
+
         if !self.table.make_room(self.config.limits.connections) {
             return Err(CmError::Limit);
         }
+
         let mut conn = self.outgoing(
             resolve.service_id,
             &resolve.path,
@@ -46,6 +48,7 @@ impl Cm {
             service_id: resolve.service_id,
             private_data,
         };
+
         let tid = conn.tid;
         conn.ask(now, &Message::SidrReq(req), tid, &mut self.counters, out);
         Ok(self.table.insert(conn))
@@ -66,6 +69,7 @@ impl Cm {
         if reply.qpn >> 24 != 0 {
             return Err(CmError::BadParameter);
         }
+
         let info = PrivateData::new(reply.info).ok_or(CmError::TooLong)?;
         let private_data = PrivateData::new(reply.private_data).ok_or(CmError::TooLong)?;
         let conn = self.owned_in(id, &[State::ResolveReceived])?;
@@ -80,10 +84,12 @@ impl Cm {
             info,
             private_data,
         };
+
         self.change(id, |conn, counters| {
             conn.tell(&Message::SidrRep(rep), conn.tid, counters, out);
             conn.enter_idle(now);
         });
+
         Ok(())
     }
 
@@ -100,6 +106,7 @@ impl Cm {
             self.repeat_answer(id, out);
             return;
         }
+
         let Some(listener) = self.listeners.find(req.service_id) else {
             let rep = SidrRep {
                 request_id: req.request_id,
@@ -109,11 +116,13 @@ impl Cm {
             };
             return self.send_alone(from, &Message::SidrRep(rep), envelope.tid, out);
         };
+
         if !self.admit(envelope, listener, out) {
             // It will be repeated.
             self.counters.refused += 1;
             return;
         }
+
         let conn = self.question(envelope, listener, &req);
         let id = self.table.insert(conn);
         let event = CmEvent::ResolveRequest {

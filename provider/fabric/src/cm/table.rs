@@ -107,6 +107,7 @@ impl Table {
         let Some(conn) = self.conns.get(&id) else {
             return;
         };
+
         self.by_local.insert(conn.local_comm_id, id);
         if let Some(key) = conn.remote_key {
             self.by_remote.insert(key, id);
@@ -117,12 +118,14 @@ impl Table {
         if let Some(key) = conn.sidr_key {
             self.by_sidr.insert(key, id);
         }
+
         if let Some(at) = conn.deadline {
             self.timers.insert((at, id));
             if !conn.owned && conn.pending.is_none() {
                 self.lingering.insert((at, id));
             }
         }
+
         if let Some(ends) = conn.half_open() {
             self.half_open.insert(id, ends);
         }
@@ -132,6 +135,7 @@ impl Table {
         let Some(conn) = self.conns.get(&id) else {
             return;
         };
+
         self.by_local.remove(&conn.local_comm_id);
         if let Some(key) = conn.remote_key {
             self.by_remote.remove(&key);
@@ -142,10 +146,12 @@ impl Table {
         if let Some(key) = conn.sidr_key {
             self.by_sidr.remove(&key);
         }
+
         if let Some(at) = conn.deadline {
             self.timers.remove(&(at, id));
             self.lingering.remove(&(at, id));
         }
+
         if let Some(ends) = conn.half_open() {
             self.half_open.remove(id, ends);
         }

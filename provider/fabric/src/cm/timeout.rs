@@ -21,20 +21,24 @@ impl Cm {
         let Some(conn) = self.table.get(id) else {
             return;
         };
+
         if conn.pending.is_none() {
             return match conn.state {
                 State::Established => self.remind(now, id, heard, out),
                 _ => self.end_of_memory(id, out),
             };
         }
+
         let replied = matches!(conn.state, State::ReplySent | State::ReplyAcknowledged);
         if replied && heard(conn.link.local_qpn) {
             // The RTU was lost, and the peer goes on as if it had not been.
             return self.peer_was_heard(id, out);
         }
+
         if conn.retries == 0 {
             return self.unanswered(now, id, out);
         }
+
         let may_tell = self.strangers.may_tell(conn);
         self.change(id, |conn, counters| {
             conn.retries -= 1;

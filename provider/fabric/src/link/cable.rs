@@ -32,6 +32,7 @@ impl FromStr for Cable {
             }
             Ok(end)
         };
+
         let (local, remote) = (end(local)?, end(remote)?);
         if local.is_ipv4() != remote.is_ipv4() {
             return Err(format!("the ends of `{text}` are of different families"));
@@ -39,6 +40,7 @@ impl FromStr for Cable {
         if local == remote {
             return Err(format!("`{text}` leads back to where it begins"));
         }
+
         Ok(Self { local, remote })
     }
 }

@@ -52,6 +52,7 @@ pub fn emit(head: &Head, ends: Ends, mad: &Mad) -> Vec<u8> {
             ..Ext::default()
         },
     };
+
     let mut packet = Vec::with_capacity(MAX_HEAD + TRANSPORT);
     packet.resize(head.len() + TRANSPORT, 0);
     let mut icrc = head.emit(TRANSPORT, &mut packet);
@@ -69,21 +70,27 @@ pub fn read<'a>(packet: &LinkPacket<'a>) -> Result<(Ends, &'a Mad), Unfit> {
     if Bth::parse(packet.transport).is_some_and(|bth| bth.dest_qp > QP1) {
         return Err(Unfit::Elsewhere);
     }
+
     let parsed = Packet::parse(packet.transport).map_err(|_| Unfit::Malformed)?;
+
     // Section 7.8.1
     if !packet.is_intact() {
         return Err(Unfit::Damaged);
     }
+
     let deth = parsed.ext.deth.ok_or(Unfit::Malformed)?;
+
     // Section 13.4.2, C13-3: all MADs are of one length.
     let mad = parsed.payload.private().and_then(|mad| mad.try_into().ok());
     let mad = mad.ok_or(Unfit::Malformed)?;
+
     // Section 13.5.1: SMPs, and nothing else, are on the management lane.
     let of_qp0 = packet.lrh.vl == MANAGEMENT_LANE;
     let good = parsed.bth.opcode == opcode::UD_SEND_ONLY && of_qp0 == (parsed.bth.dest_qp == QP0);
     if !good {
         return Err(Unfit::Malformed);
     }
+
     let ends = Ends {
         pkey: parsed.bth.pkey,
         dest_qp: parsed.bth.dest_qp,

@@ -97,6 +97,7 @@ impl Training {
         if frame[2] != VERSION || self.mode == LinkCommand::Disable {
             return None;
         }
+
         let word = |at: usize| {
             u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]])
         };
@@ -107,24 +108,29 @@ impl Training {
             KIND_TRAIN => {}
             _ => return None,
         }
+
         if self.up && !known {
             return Some(Change::Down);
         }
+
         let offer = Offer {
             widths: frame[4],
             speeds: frame[5],
             speeds_ext: frame[6],
         };
+
         self.heard = now;
         self.peer = Some((theirs, offer));
         if self.up {
             return None;
         }
+
         // The other must hear that it is heard.
         self.send_at = now;
         if echo != self.number {
             return None;
         }
+
         self.up = true;
         Some(Change::Up(offer))
     }
@@ -226,6 +232,7 @@ mod tests {
                     from.command(*now, LinkCommand::Poll);
                     changes[i].push(change);
                 }
+
                 if let Some(frame) = frame.filter(|_| !cut)
                     && let Some(change) = to.receive(*now, &frame)
                 {
@@ -235,8 +242,10 @@ mod tests {
                     changes[1 - i].push(change);
                 }
             }
+
             *now += Duration::from_millis(10);
         }
+
         changes
     }
 
@@ -264,6 +273,7 @@ mod tests {
         let mut now = Instant::now();
         let (mut a, mut b) = (Training::new(now), Training::new(now));
         talk([&mut a, &mut b], &mut now, Duration::from_secs(1), false);
+
         // Killed and started again, without a last word.
         let mut a = Training::new(now);
         let changes = talk(
@@ -274,6 +284,7 @@ mod tests {
         );
         assert_eq!(changes[1], [Change::Down, Change::Up(OFFER)]);
         assert!(a.is_up());
+
         // By command, with one.
         a.command(now, LinkCommand::Disable);
         let changes = talk([&mut a, &mut b], &mut now, Duration::from_secs(1), false);

@@ -206,6 +206,7 @@ impl View {
     ) -> Result<(), Refusal> {
         let ports = self.ports(port)?;
         let wanted = *data;
+
         // What was asked stays in the answer; what is reserved, and what is not counted, is zero.
         data[4..].fill(0);
         let mut sums = Totals::default().0;
@@ -222,11 +223,13 @@ impl View {
                 *sum = sum.saturating_add(value);
             }
         }
+
         for (shown, sum) in self.shown.iter().zip(sums) {
             shown
                 .field
                 .store(data, shown.field.max().min(u128::from(sum)));
         }
+
         Ok(())
     }
 

@@ -74,6 +74,7 @@ impl Samples {
                 before: counters.totals(self.control.port_select),
             };
         }
+
         if let Phase::Running { end, before } = self.phase
             && end <= now
         {
@@ -95,6 +96,7 @@ impl Samples {
         if !(self.first..=self.last).contains(&wanted.port_select) {
             return Err(status::INVALID_VALUE);
         }
+
         if is_set && self.status() == sample_status::DONE {
             if selects(&wanted)
                 .into_iter()
@@ -109,6 +111,7 @@ impl Samples {
             };
             self.advance(now, counters);
         }
+
         PortSamplesControl {
             tick: TICK,
             counter_width: WIDTH_32,
@@ -123,6 +126,7 @@ impl Samples {
             ..self.control
         }
         .emit(data);
+
         Ok(())
     }
 

@@ -37,12 +37,14 @@ pub fn arrived(at: &Directions, smp: &mut Mad) -> Step {
     if route.hop_count > MAX_HOPS {
         return Step::Drop;
     }
+
     if route.returning {
         return match way_back(at, smp, route) {
             Step::Out(_) if !at.is_switch => Step::Drop,
             step => step,
         };
     }
+
     let hop = route.hop_pointer;
     let step = if hop == 0 && route.hop_count != 0 {
         // Only where a LID-routed part ends may nobody have counted yet (C14-9:1).
@@ -71,10 +73,12 @@ pub fn arrived(at: &Directions, smp: &mut Mad) -> Step {
     } else {
         Step::Drop
     };
+
     if step != Step::Drop {
         route.hop_pointer += 1;
         route.emit(smp);
     }
+
     step
 }
 
@@ -85,6 +89,7 @@ pub fn departing(at: &Directions, dlid: u16, smp: &mut Mad) -> Step {
     if route.hop_count > MAX_HOPS {
         return Step::Drop;
     }
+
     if route.returning {
         if route.dr_dlid != PERMISSIVE_LID {
             return Step::Lid(dlid);
@@ -94,12 +99,14 @@ pub fn departing(at: &Directions, dlid: u16, smp: &mut Mad) -> Step {
         }
         return way_back(at, smp, route);
     }
+
     if route.dr_slid != PERMISSIVE_LID {
         return Step::Lid(dlid);
     }
     if route.hop_pointer != 0 {
         return Step::Drop;
     }
+
     route.hop_pointer = 1;
     route.emit(smp);
     if route.hop_count == 0 {
@@ -108,11 +115,14 @@ pub fn departing(at: &Directions, dlid: u16, smp: &mut Mad) -> Step {
             dlid => Step::Lid(dlid),
         };
     }
+
     let exit = initial_path(smp)[1];
+
     // The port of an adapter knows no other way but its own.
     if !at.is_switch && exit != at.port {
         return Step::Drop;
     }
+
     out(at, exit)
 }
 
@@ -136,10 +146,12 @@ fn way_back(at: &Directions, smp: &mut Mad, mut route: Directed) -> Step {
         }
         _ => Step::Drop,
     };
+
     if step != Step::Drop {
         route.hop_pointer -= 1;
         route.emit(smp);
     }
+
     step
 }
 

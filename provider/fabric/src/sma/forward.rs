@@ -39,6 +39,7 @@ impl Node {
         let Some(switch) = &self.switch else {
             return Route::Drop(Discard::NoSwitch);
         };
+
         let can = |number: u8| {
             self.port(number)
                 .is_some_and(|port| port.is_active() || is_management && port.has_link())
@@ -49,6 +50,7 @@ impl Node {
         if dlid == PERMISSIVE_LID || self.port(0).is_some_and(|own| Port::has_lid(own, dlid)) {
             return Route::Local;
         }
+
         if dlid < MULTICAST_LID {
             return match switch.unicast(dlid) {
                 None => Route::Drop(Discard::NoRoute),
@@ -58,18 +60,21 @@ impl Node {
                 Some(_) => Route::Drop(Discard::NotSending),
             };
         }
+
         let mut exits = PortSet::default();
         let mut members = false;
         let wanted = match switch.multicast(dlid) {
             Some(ports) if !ports.is_empty() => *ports,
             _ => self.default_multicast(port),
         };
+
         for exit in wanted.iter().filter(|exit| *exit != port) {
             members = true;
             if can(exit) {
                 exits.insert(exit);
             }
         }
+
         match (exits.is_empty(), members) {
             (false, _) => Route::Ports(exits),
             (true, true) => Route::Drop(Discard::NotSending),

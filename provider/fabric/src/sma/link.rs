@@ -22,6 +22,7 @@ impl StateChange {
         if physical > phys_state::DISABLED {
             return None;
         }
+
         match wanted.port_state {
             state::NO_CHANGE if physical == phys_state::NO_CHANGE => Some(StateChange::None),
             state::NO_CHANGE | state::DOWN => Some(StateChange::Down(match physical {
@@ -74,6 +75,7 @@ impl Node {
         if !train(&mut state.info, offer, peer) {
             return false;
         }
+
         state.info.port_state = state::INIT;
         state.info.port_physical_state = phys_state::LINK_UP;
         self.link_changed(now, out);
@@ -124,11 +126,13 @@ impl Node {
         let before = std::mem::replace(&mut state.info.port_state, state::DOWN);
         state.info.port_physical_state = physical;
         state.info.link_speed_ext_active = 0;
+
         // Whoever would have heard them is behind the link.
         state.traps.clear();
         if before == state::ACTIVE {
             out.event(port, PortEvent::Error);
         }
+
         out.link(
             port,
             match physical {
@@ -161,11 +165,13 @@ fn train(info: &mut PortInfo, offer: Offer, peer: Offer) -> bool {
     let (Some(width), Some(speed)) = (width, speeds.checked_ilog2()) else {
         return false;
     };
+
     info.link_width_active = width;
     info.link_speed_active = 1 << speed;
     info.link_speed_ext_active = match (offer.speeds_ext & peer.speeds_ext & 15).checked_ilog2() {
         Some(speed) => 1 << speed,
         None => 0,
     };
+
     true
 }

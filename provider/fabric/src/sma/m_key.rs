@@ -58,6 +58,7 @@ impl Node {
             let notice = Notice::BadMKey(describe(from, header, key, smp));
             self.raise(now, number, notice, out);
         }
+
         self.counters.dropped += u64::from(!allowed);
         allowed
     }

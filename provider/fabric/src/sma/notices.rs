@@ -98,6 +98,7 @@ impl Node {
         if self.config.description == name[..end] {
             return;
         }
+
         self.config.description = name[..end].to_owned();
         let ports = if self.is_switch() {
             0..=0
@@ -159,6 +160,7 @@ impl Node {
             if !port.can_trap() {
                 continue;
             }
+
             let interval = Duration::from_nanos(TIME_UNIT << port.info.subnet_timeout);
             if let Some((notice, tid)) = port.traps.next(now, interval) {
                 let (number, to) = (port.number, to_subnet_manager(port));

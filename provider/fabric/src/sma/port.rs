@@ -50,22 +50,27 @@ impl Port {
                 } else {
                     0
                 };
+
             info.subnet_timeout = 18;
             info.resp_time_value = 16;
         }
+
         if is_external && config.enforced_p_keys > 0 {
             p_keys = vec![0; config.enforced_p_keys.into()];
             p_keys[0] = DEFAULT_PKEY;
         }
+
         if is_switch && number == 0 {
             info.port_state = state::ACTIVE;
             info.port_physical_state = phys_state::LINK_UP;
         }
+
         let inputs = if is_switch {
             usize::from(config.ports) + 1
         } else {
             1
         };
+
         Port {
             number,
             info,

@@ -54,23 +54,29 @@ impl Node {
                 // The answer may have to leave by this very port.
                 StateChange::Down(physical) => request.down = Some((number, physical)),
             }
+
             if reregister {
                 // o11-6.1.2
                 out.event(number, PortEvent::ClientReregister);
             }
         }
+
         // The answer to a Set shows what there is after it (C14-26).
         let port = self.port(number).expect("still there");
         let mut answer = port.info;
+
         // Who has set it knows it; subnet managers take it from the answer.
         if !request.is_set && !port.shows_key(request.m_key) {
             answer.m_key = 0;
         }
+
         if let Some((_, physical)) = request.down {
             answer.port_state = state::DOWN;
             answer.port_physical_state = physical;
         }
+
         answer.local_port_num = request.port;
+
         // One in the answer to a request with one, and at no other time (o14-12.2.1, o14-13).
         answer.client_reregister = reregister;
         answer.emit(data);
@@ -122,6 +128,7 @@ fn merge(port: &Port, role: Role, wanted: &PortInfo) -> Option<(PortInfo, StateC
     if role != Role::External {
         merge_end(&mut new, old, wanted)?;
     }
+
     merge_link(&mut new, old, wanted)?;
     if role == Role::External {
         new.vl_stall_count = wanted.vl_stall_count;
@@ -139,6 +146,7 @@ fn merge(port: &Port, role: Role, wanted: &PortInfo) -> Option<(PortInfo, StateC
         new.partition_enforcement_inbound = wanted.partition_enforcement_inbound;
         new.partition_enforcement_outbound = wanted.partition_enforcement_outbound;
     }
+
     let change = if role == Role::Internal {
         StateChange::of_internal_port(wanted)?
     } else {
@@ -173,12 +181,14 @@ fn merge_link(new: &mut PortInfo, old: &PortInfo, wanted: &PortInfo) -> Option<(
         old.link_width_supported,
         old.link_width_enabled,
     )?;
+
     new.link_speed_enabled = subset(
         wanted.link_speed_enabled,
         15,
         old.link_speed_supported,
         old.link_speed_enabled,
     )?;
+
     new.link_speed_ext_enabled = match wanted.link_speed_ext_enabled {
         30 if old.link_speed_ext_supported != 0 => 0,
         wanted => subset(
@@ -188,16 +198,19 @@ fn merge_link(new: &mut PortInfo, old: &PortInfo, wanted: &PortInfo) -> Option<(
             old.link_speed_ext_enabled,
         )?,
     };
+
     new.link_down_default_state = match wanted.link_down_default_state {
         0 => old.link_down_default_state,
         state @ 1..=2 => state,
         _ => return None,
     };
+
     new.neighbor_mtu = one_of(wanted.neighbor_mtu, old.mtu_cap)?;
     new.operational_vls = match wanted.operational_vls {
         0 => old.operational_vls,
         vls => one_of(vls, old.vl_cap)?,
     };
+
     new.vl_high_limit = wanted.vl_high_limit;
     new.local_phy_errors = wanted.local_phy_errors;
     new.overrun_errors = wanted.overrun_errors;

@@ -42,6 +42,7 @@ impl Node {
         if header.method & method::RESPONSE != 0 {
             return self.deliver(port, from, smp, out);
         }
+
         if let Err(status) = CLASS.check(&header) {
             if gsi::is_asked(&header) {
                 return self.reply(port, from, smp, status, out);
@@ -49,6 +50,7 @@ impl Node {
             self.counters.dropped += 1;
             return;
         }
+
         match header.method {
             method::GET | method::SET if header.attribute == attribute::SM_INFO => {
                 if self.is_sm(port) {
@@ -67,12 +69,14 @@ impl Node {
                         modifier: header.modifier,
                         down: None,
                     };
+
                     let result =
                         self.attribute(&mut request, header.attribute, smp::data_mut(smp), out);
                     let status = result.err().unwrap_or(0);
                     if status != 0 && header.attribute == attribute::PORT_INFO {
                         port_info::no_reregistration(smp::data_mut(smp));
                     }
+
                     self.reply(port, from, smp, status, out);
                     if let Some((number, physical)) = request.down {
                         self.take_down(number, physical, out);
@@ -178,6 +182,7 @@ impl Node {
                 out.event(number, PortEvent::Led(led));
             }
         }
+
         let led_mask = port.led;
         LedInfo { led_mask }.emit(data);
         Ok(())

@@ -71,6 +71,7 @@ impl Switch {
             && self.is_port_or_none(wanted.default_multicast_primary_port)
             && self.is_port_or_none(wanted.default_multicast_not_primary_port)
             && is_multicast_top(wanted.multicast_fdb_top, self.info.multicast_fdb_cap);
+
         legal.then(|| {
             let info = &mut self.info;
             info.linear_fdb_top = wanted.linear_fdb_top;

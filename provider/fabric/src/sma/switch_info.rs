@@ -53,12 +53,14 @@ impl Node {
         if position * POSITION > usize::from(switch.ports) {
             return Err(status::INVALID_VALUE);
         }
+
         let block = block_of(&mut switch.multicast, request.modifier & 0x0fff_ffff, 32)?;
         if request.is_set {
             for (set, mask) in block.iter_mut().zip(MulticastBlock::parse(data).0) {
                 set.set_sixteen(position, mask);
             }
         }
+
         let mut masks = [0; 32];
         for (mask, set) in masks.iter_mut().zip(block) {
             *mask = set.sixteen(position);

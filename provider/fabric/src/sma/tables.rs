@@ -18,6 +18,7 @@ impl Node {
         let number = self.key_port(request.port);
         let port = self.port_mut(number).expect("exists");
         let wanted = GuidInfo::parse(data).0;
+
         // GUIDCap is a byte, so there could be 32 blocks. What exceeds it is ignored on write and
         // reads as zero.
         let none: &mut [u64] = &mut [];
@@ -25,6 +26,7 @@ impl Node {
             Err(_) if request.modifier < GUID_BLOCKS => none,
             block => block?,
         };
+
         let mut changed = false;
         if request.is_set {
             // The first GUID of all is the port's own, and stays (C14-27).
@@ -34,10 +36,12 @@ impl Node {
                 *entry = wanted;
             }
         }
+
         GuidInfo(padded(block)).emit(data);
         if changed {
             out.event(number, PortEvent::GidChange);
         }
+
         Ok(())
     }
 
@@ -64,10 +68,12 @@ impl Node {
                 *entry = wanted;
             }
         }
+
         PKeyBlock(padded(block)).emit(data);
         if changed {
             out.event(number, PortEvent::PkeyChange);
         }
+
         Ok(())
     }
 
@@ -84,6 +90,7 @@ impl Node {
             self.has_lanes(request.port)?;
             (0, request.port)
         };
+
         let port = self.port_mut(output).ok_or(status::INVALID_VALUE)?;
         let table = port
             .sl_to_vl
@@ -92,6 +99,7 @@ impl Node {
         if request.is_set {
             *table = SlToVl::parse(data);
         }
+
         table.emit(data);
         Ok(())
     }
@@ -120,6 +128,7 @@ impl Node {
         if start >= cap {
             return Err(status::INVALID_VALUE);
         }
+
         let end = cap.min(start + 32);
         let entries = &mut port.arbitration[table][start..end];
         if request.is_set {
@@ -130,6 +139,7 @@ impl Node {
             }
             entries.copy_from_slice(&wanted[..end - start]);
         }
+
         VlArbitration(padded(entries)).emit(data);
         Ok(())
     }

@@ -36,6 +36,7 @@ impl Traps {
             (Notice::CapabilityChange(_), Notice::CapabilityChange(_)) => true,
             (other, notice) => other == notice,
         };
+
         if let Some(waiting) = self.waiting.iter_mut().find(|waiting| same(waiting)) {
             if let (Notice::CapabilityChange(old), Notice::CapabilityChange(new)) =
                 (&waiting.notice, notice)

@@ -86,6 +86,7 @@ pub(crate) fn request(method: u8, attribute: u16, modifier: u32, m_key: u64, dat
         ..MadHeader::default()
     }
     .emit(&mut smp);
+
     smp::set_m_key(&mut smp, m_key);
     Directed {
         returning: false,
@@ -95,6 +96,7 @@ pub(crate) fn request(method: u8, attribute: u16, modifier: u32, m_key: u64, dat
         dr_dlid: PERMISSIVE_LID,
     }
     .emit(&mut smp);
+
     smp::initial_path_mut(&mut smp)[1] = 1;
     *smp::data_mut(&mut smp) = *data;
     smp
@@ -164,6 +166,7 @@ impl Agent {
                 smp
             })
             .collect();
+
         assert!(answers.len() <= 1, "more than one answer");
         let answer = answers.first()?;
         let header = MadHeader::parse(answer).unwrap();
@@ -173,6 +176,7 @@ impl Agent {
             (header.tid, header.attribute, header.modifier),
             (asked.tid, asked.attribute, asked.modifier)
         );
+
         let status = match header.class {
             CLASS_LID => header.status,
             _ => {
@@ -181,6 +185,7 @@ impl Agent {
                 header.status & 0x7fff
             }
         };
+
         Some((status, *smp::data(answer)))
     }
 

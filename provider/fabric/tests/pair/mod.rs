@@ -138,6 +138,7 @@ impl Pair {
                 stretch,
             })
         };
+
         Pair {
             now: Time::ZERO,
             cm: [cm(1), cm(2)],
@@ -196,6 +197,7 @@ impl Pair {
                 &mut self.out[0],
             )
             .unwrap();
+
         self.deliver();
         let (passive, event) = self.out[1].next();
         assert!(matches!(event, CmEvent::Request { .. }), "{event:?}");

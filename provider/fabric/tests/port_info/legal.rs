@@ -27,6 +27,7 @@ pub(crate) enum Fate {
 /// The specification's legal values, for a port with the default link and eight lanes.
 pub(crate) fn fate(kind: Kind, field: &Field, old: u128, value: u128) -> Fate {
     use Fate::{Becomes, Refused, Stays};
+
     let end = kind != Kind::External;
     let external = kind == Kind::External;
     let only = |has: bool, fate: Fate| if has { fate } else { Stays };
@@ -36,6 +37,7 @@ pub(crate) fn fate(kind: Kind, field: &Field, old: u128, value: u128) -> Fate {
         value if value == all => Becomes(supported),
         value => legal(value & !supported == 0),
     };
+
     match field.name {
         _ if field.access == Access::Ro => Stays,
         "m_key" | "gid_prefix" | "m_key_lease_period" | "m_key_protect_bits" | "lmc"

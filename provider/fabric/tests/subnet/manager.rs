@@ -43,6 +43,7 @@ impl Fabric {
             ..MadHeader::default()
         }
         .emit(&mut smp);
+
         *smp::data_mut(&mut smp) = *data;
         smp
     }
@@ -151,9 +152,11 @@ impl Fabric {
                     .links
                     .insert(port, (info.node_guid, info.local_port_num));
             }
+
             if !is_new {
                 continue;
             }
+
             found.insert(
                 info.node_guid,
                 Found {
@@ -163,6 +166,7 @@ impl Fabric {
                     lid: 0,
                 },
             );
+
             // The way on leads through switches, and out of the node that one is at.
             let exits = if info.node_type == smp::node_type::SWITCH {
                 1..=info.num_ports
@@ -171,6 +175,7 @@ impl Fabric {
             } else {
                 info.local_port_num..=info.local_port_num
             };
+
             for port in exits {
                 let is_adapter = info.node_type != smp::node_type::SWITCH;
                 if self.port_info(&path, port).port_state > state::DOWN {
@@ -183,6 +188,7 @@ impl Fabric {
                 }
             }
         }
+
         // A link has two ends.
         for (guid, node) in found.clone() {
             for (port, (peer, theirs)) in node.links {
@@ -193,6 +199,7 @@ impl Fabric {
                     .insert(theirs, (guid, port));
             }
         }
+
         found
     }
 
@@ -217,6 +224,7 @@ impl Fabric {
                 self.set_routes(node, &found);
             }
         }
+
         for state in [state::ARMED, state::ACTIVE] {
             for node in found.values() {
                 for port in node.links.keys() {
@@ -229,6 +237,7 @@ impl Fabric {
                 }
             }
         }
+
         found
     }
 
@@ -263,6 +272,7 @@ impl Fabric {
                 table[usize::from(found[&guid].lid)] = port;
             }
         }
+
         for (block, entries) in table.chunks(64).enumerate() {
             self.good(
                 &node.path,
@@ -283,6 +293,7 @@ fn nearest(node: &Found, found: &BTreeMap<u64, Found>) -> BTreeMap<u8, Vec<u64>>
         .iter()
         .map(|(port, (peer, _))| (*port, *peer))
         .collect();
+
     let mut reached: BTreeMap<u8, Vec<u64>> = BTreeMap::new();
     while let Some((port, guid)) = ways.pop_front() {
         if !seen.insert(guid) {
@@ -294,5 +305,6 @@ fn nearest(node: &Found, found: &BTreeMap<u64, Found>) -> BTreeMap<u8, Vec<u64>>
             ways.extend(found[&guid].links.values().map(|(peer, _)| (port, *peer)));
         }
     }
+
     reached
 }

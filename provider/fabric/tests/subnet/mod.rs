@@ -93,6 +93,7 @@ impl Fabric {
             next_tid: 1,
             asked: 0,
         };
+
         for (a, _) in cables {
             fabric.train(*a);
         }
@@ -115,12 +116,14 @@ impl Fabric {
         let Some(peer) = self.cables.get(&end).copied() else {
             return;
         };
+
         let offer = |fabric: &Fabric, (node, port): End| -> Option<Offer> {
             fabric.nodes[node].port(port)?.offer()
         };
         let (Some(ours), Some(theirs)) = (offer(self, end), offer(self, peer)) else {
             return;
         };
+
         self.with(end.0, |node, now, out| {
             node.link_up(now, end.1, theirs, out)
         });
@@ -193,6 +196,7 @@ impl Fabric {
             }
             self.run();
         }
+
         self.now = end;
     }
 
@@ -212,6 +216,7 @@ impl Fabric {
             })
             .map(|(_, _, answer)| *answer)
             .collect();
+
         assert!(answers.len() <= 1);
         answers.first().copied()
     }
@@ -234,6 +239,7 @@ impl Fabric {
                 }
                 continue;
             }
+
             match here.forward(port, dlid, false) {
                 Route::Local => assert!(taken.insert(node)),
                 Route::Port(exit) => ways.push(self.cables[&(node, exit)]),
@@ -243,6 +249,7 @@ impl Fabric {
                 Route::Drop(_) => {}
             }
         }
+
         taken
     }
 }

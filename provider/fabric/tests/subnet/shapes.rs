@@ -31,6 +31,7 @@ pub(crate) fn tree(leaves: usize, spines: usize, adapters: usize) -> Fabric {
             )
         }));
     }
+
     Fabric::new(nodes, &cables)
 }
 

@@ -64,11 +64,13 @@ pub(crate) fn set_group(agent: &mut Agent, lid: u16, ports: &[u8]) {
                 .unwrap()
                 .1,
         );
+
         block.0[entry % 32] = ports
             .iter()
             .filter(|port| **port / 16 == position)
             .map(|port| 1 << (port % 16))
             .sum();
+
         let mut data = [0; 64];
         block.emit(&mut data);
         assert_eq!(

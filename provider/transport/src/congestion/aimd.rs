@@ -99,6 +99,7 @@ mod tests {
             let (bytes, rtt) = (65_536, Some(RTT));
             aimd.signal(Time::from_nanos(0), PathSignal::Acked { bytes, rtt });
         }
+
         assert_eq!(aimd.window(), CEILING);
         aimd.signal(Time::from_nanos(10_000_000), PathSignal::Loss);
         aimd.signal(Time::from_nanos(10_000_001), PathSignal::Loss);

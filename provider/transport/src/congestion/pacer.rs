@@ -214,6 +214,7 @@ mod tests {
                 }
             }
         }
+
         assert!((1_500_000..1_800_000).contains(&sent), "{sent}");
     }
 }

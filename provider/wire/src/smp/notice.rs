@@ -157,6 +157,7 @@ impl Notice {
             count: 0,
         }
         .emit(data);
+
         let mut out = Writer(&mut data[DETAILS..]);
         match self {
             Notice::LinkState(lid) => out.put(&lid.to_be_bytes()),

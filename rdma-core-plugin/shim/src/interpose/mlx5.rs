@@ -30,6 +30,7 @@ pub(super) unsafe extern "C" fn mlx5dv_query_device(
         // SAFETY: the caller's open context.
         false => unsafe { (*context).cmd_fd },
     };
+
     if descriptors::uverbs(fd).is_some() && sys::is_null_device(fd) && !attributes.is_null() {
         // SAFETY: the caller's place for the answer.
         unsafe {
@@ -39,5 +40,6 @@ pub(super) unsafe extern "C" fn mlx5dv_query_device(
         }
         return 0;
     }
+
     call_next!(mlx5dv_query_device(context => *mut ibv_context, attributes => *mut Mlx5dvContext) -> c_int, libc::EOPNOTSUPP)
 }

@@ -119,12 +119,14 @@ pub(super) unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
     if netlink::is_ours(fd) && !message.is_null() {
         // SAFETY: not null, and the caller's.
         let asked = unsafe { &mut *message };
+
         // The socket's own name is longer than one of netlink, and qemu-user puts all of it there,
         // whatever the room.
         let (name, room) = (asked.msg_name, asked.msg_namelen);
         (asked.msg_name, asked.msg_namelen) = (null_mut(), 0);
         let n =
             call_next!(recvmsg(fd => c_int, message => *mut msghdr, flags => c_int) -> ssize_t, -1);
+
         // SAFETY: as above.
         let asked = unsafe { &mut *message };
         (asked.msg_name, asked.msg_namelen) = (name, room);
@@ -132,8 +134,10 @@ pub(super) unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
             // SAFETY: the caller's place for a name, if there is one.
             unsafe { netlink::name_sender(asked, room) };
         }
+
         return netlink::received(n);
     }
+
     call_next!(recvmsg(fd => c_int, message => *mut msghdr, flags => c_int) -> ssize_t, -1)
 }
 

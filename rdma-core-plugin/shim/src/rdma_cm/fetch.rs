@@ -26,6 +26,7 @@ impl Call {
         if self.answer.iov_len < SHORT_EVENT {
             return Err(libc::ENOSPC);
         }
+
         let mut held = None;
         let done = loop {
             // SAFETY: as the caller promises.
@@ -34,6 +35,7 @@ impl Call {
                 Err(libc::ENOTSOCK) => break Err(libc::EBADF),
                 done => break done,
             }
+
             if held.is_none() {
                 held = sys::duplicate(self.fd);
                 self.fd = held.unwrap_or(self.fd);
@@ -42,6 +44,7 @@ impl Call {
                     break Err(libc::EBADF);
                 }
             }
+
             match sys::wait_for_message(self.fd) {
                 Ok(true) => {}
                 // Nothing more will come: ferroced has gone.
@@ -49,6 +52,7 @@ impl Call {
                 Err(errno) => break Err(errno),
             }
         };
+
         held.into_iter().for_each(sys::close);
         done
     }
@@ -77,24 +81,29 @@ impl Call {
                 iov_len: size_of::<Answers>(),
             },
         ];
+
         // SAFETY: all zeros is a message without name, parts and control data.
         let mut message: msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
         message.msg_iov = vector.as_mut_ptr();
         message.msg_iovlen = vector.len() as _;
         let guard = self.channel.lock();
+
         // An event whose place is no memory stays.
         let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
         let n = sys::recvmsg(self.fd, &mut message, flags)?;
         if n < SHORT_RECORD || !sys::drop_message(self.fd) {
             return Err(libc::EIO);
         }
+
         self.channel.add_taken(1);
+
         // SAFETY: as many bytes have been received.
         let record = unsafe { record.assume_init() };
         if record.answers != 0 && n == LONG_RECORD {
             // SAFETY: as many bytes have been received.
             answers::keep(self.number, &record, unsafe { along.assume_init_ref() });
         }
+
         drop(guard);
         if record.tell != 0 {
             let word = Request {
@@ -107,6 +116,7 @@ impl Call {
             // SAFETY: nothing of the program's is read.
             let _ = unsafe { RDMA_CM.lock().send(&word, [NOTHING; 2]) };
         }
+
         Ok(())
     }
 }

@@ -23,6 +23,7 @@ impl Call {
         if !self.channel.is_of(self.me) {
             return false;
         }
+
         match header.cmd {
             RDMA_USER_CM_CMD_CONNECT if has(size_of::<rdma_ucm_connect>()) => {
                 // SAFETY: inside the command.

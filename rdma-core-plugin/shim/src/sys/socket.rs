@@ -15,6 +15,7 @@ pub(crate) fn connect(directory: &[u8], name: &[u8]) -> Result<c_int, c_int> {
 pub(crate) fn connect_low(directory: &[u8], name: &[u8], flags: c_int) -> Result<c_int, c_int> {
     let mut path = PathBuffer::new();
     path.push(directory);
+
     // The directory is opened first, as a socket's path may have 107 bytes only.
     let opened = open(
         path.as_cstr().ok_or(libc::ENAMETOOLONG)?,
@@ -23,7 +24,9 @@ pub(crate) fn connect_low(directory: &[u8], name: &[u8], flags: c_int) -> Result
     if opened < 0 {
         return Err(errno());
     }
+
     let kind = libc::SOCK_SEQPACKET | flags;
+
     // SAFETY: no memory is passed.
     let fd = unsafe { libc::syscall(libc::SYS_socket, libc::AF_UNIX, kind, 0) } as c_int;
     if fd < 0 {
@@ -31,6 +34,7 @@ pub(crate) fn connect_low(directory: &[u8], name: &[u8], flags: c_int) -> Result
         close(opened);
         return Err(failed);
     }
+
     let mut path = PathBuffer::new();
     path.push(b"/proc/self/fd/");
     path.push_number(opened.unsigned_abs());
@@ -38,6 +42,7 @@ pub(crate) fn connect_low(directory: &[u8], name: &[u8], flags: c_int) -> Result
     path.push(name);
     let address = unix_address(path.as_cstr().map_or(&[][..], CStr::to_bytes));
     let at = &raw const address;
+
     // SAFETY: the address is whole and ends with a zero.
     let r = unsafe { libc::syscall(libc::SYS_connect, fd, at, size_of::<libc::sockaddr_un>()) };
     let failed = errno();
@@ -46,10 +51,12 @@ pub(crate) fn connect_low(directory: &[u8], name: &[u8], flags: c_int) -> Result
         close(fd);
         return Err(failed);
     }
+
     if !answered_by_own(fd) {
         close(fd);
         return Err(libc::EACCES);
     }
+
     Ok(fd)
 }
 
@@ -61,8 +68,10 @@ fn answered_by_own(fd: c_int) -> bool {
         uid: 0,
         gid: 0,
     };
+
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
     let (option, at) = (libc::SO_PEERCRED, &raw mut peer);
+
     // SAFETY: the kernel writes to the two, which are of the type and length that it is told.
     let r = unsafe {
         libc::syscall(
@@ -74,6 +83,7 @@ fn answered_by_own(fd: c_int) -> bool {
             &raw mut length,
         )
     };
+
     // SAFETY: this has no arguments and cannot fail.
     let own = unsafe { libc::syscall(libc::SYS_geteuid) } as libc::uid_t;
     r == 0 && (peer.uid == 0 || peer.uid == own)
@@ -109,11 +119,13 @@ pub(crate) fn abstract_name(fd: c_int, name: &mut [u8; 108]) -> Option<&[u8]> {
     let mut address = unix_address(&[]);
     let mut len = size_of::<libc::sockaddr_un>() as libc::socklen_t;
     let (at, len_at) = (&raw mut address, &raw mut len);
+
     // SAFETY: there is as much room as is said.
     let r = unsafe { libc::syscall(libc::SYS_getsockname, fd, at, len_at) };
     if r != 0 || c_int::from(address.sun_family) != libc::AF_UNIX {
         return None;
     }
+
     let len = (len as usize).checked_sub(offset_of!(libc::sockaddr_un, sun_path))?;
     for (to, from) in name.iter_mut().zip(address.sun_path) {
         *to = from as u8;
@@ -149,8 +161,10 @@ pub(crate) fn send_with_descriptor(
 ) -> Result<(), c_int> {
     #[repr(C, align(8))]
     struct Beside(libc::cmsghdr, c_int);
+
     // SAFETY: all zeros is a header and a number.
     let mut beside: Beside = unsafe { MaybeUninit::zeroed().assume_init() };
+
     // SAFETY: all zeros is a message without name, parts and control data.
     let mut message: msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
     message.msg_iov = &raw mut part;
@@ -164,6 +178,7 @@ pub(crate) fn send_with_descriptor(
         message.msg_control = (&raw mut beside).cast();
         message.msg_controllen = size_of::<Beside>() as _;
     }
+
     sendmsg(fd, &message).map(drop)
 }
 

@@ -37,10 +37,12 @@ impl Lab {
             &format!("{port}/gids/0"),
             "0000:0000:0000:0000:0000:ffff:7f00:0001\n",
         );
+
         lab.file(
             &format!("{port}/gids/1"),
             "0000:0000:0000:0000:0000:0000:0000:0000\n",
         );
+
         lab.file(&format!("{port}/gid_attrs/types/0"), "RoCE v2\n");
         lab.file(&format!("{port}/gid_attrs/ndevs/0"), "lo\n");
         let device = lab.path().join("dev/infiniband");
@@ -99,6 +101,7 @@ impl Lab {
             format!("{HEAD}\nint main(void) {{\n{body}\nputs(\"done\");\nreturn 0;\n}}\n"),
         )
         .unwrap();
+
         let mut cc = Command::new("cc");
         cc.args(["-D_GNU_SOURCE", "-Wall", "-Werror", "-O2"]);
         cc.args(["-D_FORTIFY_SOURCE=2", "-o"])
@@ -114,6 +117,7 @@ impl Lab {
             String::from_utf8_lossy(&out.stdout),
             String::from_utf8_lossy(&out.stderr)
         );
+
         out
     }
 }

@@ -37,6 +37,7 @@ pub(crate) fn control() -> Seeds {
         ("status", Asked::Status),
         ("shutdown", Asked::Shutdown),
     ];
+
     for (name, request) in asked {
         let message = ClientMessage {
             v: PROTOCOL,
@@ -45,6 +46,7 @@ pub(crate) fn control() -> Seeds {
         };
         seeds.insert(format!("ask-{name}"), message.encode().unwrap());
     }
+
     let replies = [
         ("busy", Reply::Busy { retry_ms: 20 }),
         ("gids", Reply::Gids(Vec::new())),
@@ -61,20 +63,24 @@ pub(crate) fn control() -> Seeds {
             },
         ),
     ];
+
     for (name, reply) in replies {
         let message = ServerMessage::reply(7, reply);
         seeds.insert(format!("tell-{name}"), message.encode().unwrap());
     }
+
     let events = [
         ("gid-change", Event::GidChange),
         ("port-state", Event::PortState { active: true }),
         ("port", Event::Port { port: 1, event: 9 }),
         ("shutdown", Event::Shutdown),
     ];
+
     for (name, event) in events {
         let message = ServerMessage::event(event);
         seeds.insert(format!("event-{name}"), message.encode().unwrap());
     }
+
     seeds
 }
 
@@ -97,6 +103,7 @@ fn netlink_request(command: u16, flags: u16, numbers: &[(u16, u32)], rest: &[u8]
 pub(crate) fn netlink() -> Seeds {
     const DUMP: u16 = 0x300;
     const ACK: u16 = 4;
+
     let mut seeds = Seeds::new();
     let ours = (RDMA_NLDEV_ATTR_DEV_INDEX, 10_000);
     let port = (RDMA_NLDEV_ATTR_PORT_INDEX, 1);
@@ -112,10 +119,12 @@ pub(crate) fn netlink() -> Seeds {
         ("contexts", RDMA_NLDEV_CMD_RES_CTX_GET, vec![ours]),
         ("srqs", RDMA_NLDEV_CMD_RES_SRQ_GET, vec![ours]),
     ];
+
     for (name, command, numbers) in listings {
         let request = netlink_request(command, DUMP, &numbers, &[]);
         seeds.insert(format!("all-{name}"), step(0, 0, &request));
     }
+
     let singles = [
         ("device", RDMA_NLDEV_CMD_GET, vec![ours]),
         ("port", RDMA_NLDEV_CMD_PORT_GET, vec![ours, port]),
@@ -128,10 +137,12 @@ pub(crate) fn netlink() -> Seeds {
         ),
         ("counters", RDMA_NLDEV_CMD_STAT_GET, vec![ours, port]),
     ];
+
     for (name, command, numbers) in singles {
         let request = netlink_request(command, ACK, &numbers, &[]);
         seeds.insert(format!("one-{name}"), step(0, 0, &request));
     }
+
     // What the shim says first, and two requests in one datagram.
     let hello = Control::new(HELLO, 1);
     for (name, seed) in seeds.clone() {
@@ -139,6 +150,7 @@ pub(crate) fn netlink() -> Seeds {
         let first = [step(0, 0, hello.as_bytes()), step(0, 0, option.as_bytes())];
         seeds.insert(format!("{name}-told"), [first.concat(), seed].concat());
     }
+
     let file = [
         &[
             12u16.to_ne_bytes(),
@@ -147,11 +159,13 @@ pub(crate) fn netlink() -> Seeds {
         .concat()[..],
         b"rdma_cm\0",
     ];
+
     let file = netlink_request(RDMA_NLDEV_CMD_GET_CHARDEV, 0, &[], &file.concat());
     let both = [file, netlink_request(RDMA_NLDEV_CMD_GET, DUMP, &[], &[])].concat();
     seeds.insert(
         "hello".to_owned(),
         [step(0, 0, hello.as_bytes()), step(0, 0, &both)].concat(),
     );
+
     seeds
 }

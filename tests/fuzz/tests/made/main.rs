@@ -67,6 +67,7 @@ fn seeds_are_as_they_are_made() {
                 fs::write(dir.join(format!("{MADE}{name}")), bytes).unwrap();
             }
         }
+
         let kept = kept(&dir);
         let names = |seeds: &Seeds| seeds.keys().cloned().collect::<Vec<_>>();
         assert_eq!(names(&kept), names(&made), "{}", dir.display());

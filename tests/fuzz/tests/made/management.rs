@@ -45,6 +45,7 @@ pub(crate) fn cm() -> Seeds {
                     service_id: 5,
                     ..req
                 });
+
                 let accepted = [
                     (2, 0, 1, &ours.emit(1)[..]),
                     (10, 1, 7, &[]),
@@ -69,8 +70,10 @@ pub(crate) fn cm() -> Seeds {
             // What answers, answers a connection of this end's.
             _ => answered(&mad),
         };
+
         seeds.insert(format!("linux-{name}"), seed);
     }
+
     // Both ends in one: each message comes back to its sender.
     let whole: &[(u8, u8, u8, &[u8])] = &[
         (0, 1, 0, &[]),
@@ -84,6 +87,7 @@ pub(crate) fn cm() -> Seeds {
         (1, 255, 30, &[]),
         (15, 0, 0, &[]),
     ];
+
     for end in 2..=whole.len() {
         seeds.insert(format!("both-{end:02}"), cm_steps(&whole[..end]));
     }
@@ -118,6 +122,7 @@ pub(crate) fn agent() -> Seeds {
         mad[20..24].copy_from_slice(&modifier.to_be_bytes());
         mad
     };
+
     let attributes = [
         smp::attribute::NODE_DESCRIPTION,
         smp::attribute::NODE_INFO,
@@ -131,6 +136,7 @@ pub(crate) fn agent() -> Seeds {
         smp::attribute::MULTICAST_FORWARDING,
         smp::attribute::SM_INFO,
     ];
+
     for attribute in attributes {
         for (what, class) in [(0, smp::CLASS_DIRECTED), (0x40, smp::CLASS_LID)] {
             for (name, method) in [("get", smp::method::GET), ("set", smp::method::SET)] {
@@ -146,6 +152,7 @@ pub(crate) fn agent() -> Seeds {
             }
         }
     }
+
     let counters = [
         pma::attribute::CLASS_PORT_INFO,
         pma::attribute::PORT_SAMPLES_CONTROL,
@@ -153,11 +160,13 @@ pub(crate) fn agent() -> Seeds {
         pma::attribute::PORT_COUNTERS,
         pma::attribute::PORT_COUNTERS_EXTENDED,
     ];
+
     for attribute in counters {
         let mut mad = request(pma::CLASS, smp::method::GET, attribute, 0);
         mad[65] = 1;
         seeds.insert(format!("counters-{attribute:04x}"), agent_step(4, 1, &mad));
     }
+
     seeds
 }
 
@@ -175,6 +184,7 @@ pub(crate) fn rmpp() -> Seeds {
         let repeated = next(next(start).variant(3, 4)).done();
         seeds.insert(format!("again-{length}"), repeated);
     }
+
     for (name, flags, number, length) in [
         ("only", 7u8, 1u8, 20u16),
         ("first", 3, 1, 5000),
@@ -189,6 +199,7 @@ pub(crate) fn rmpp() -> Seeds {
         let seed = segment(segment(wanted, 1, 2, 0), 5, 3, 100).done();
         seeds.insert(name.to_owned(), seed);
     }
+
     seeds
 }
 
@@ -198,11 +209,13 @@ pub(crate) fn sa() -> Seeds {
         let wanted = wanted.variant(0, 5).flag(true);
         wanted.byte(method).byte(attribute).flag(patient)
     };
+
     let answer = |wanted: Wanted, which: u8, status: u16| {
         let wanted = wanted.variant(2, 5).byte(which);
         // A change of nothing.
         wanted.number(status.to_le_bytes()).byte(0).byte(0)
     };
+
     let wait = |wanted: Wanted, time: u16| wanted.variant(3, 5).number(time.to_le_bytes());
     for attribute in [0x35u8, 0x38, 0x33, 0x31] {
         for (method, name) in [(1u8, "get"), (2, "set"), (0x12, "table"), (0x15, "delete")] {
@@ -215,5 +228,6 @@ pub(crate) fn sa() -> Seeds {
             }
         }
     }
+
     seeds
 }

@@ -26,6 +26,7 @@ fn exs_messages() -> Vec<(String, Header)> {
         key: 7,
         ..Header::new(kind)
     };
+
     let credit = header(Kind::Credit, 0);
     vec![
         (
@@ -105,6 +106,7 @@ pub(crate) fn exs() -> Seeds {
             seeds.insert(format!("{name}-{messages}"), seed);
         }
     }
+
     // Messages with payload are made by the target.
     for length in [1u32, 2, 32, 100, 1000, 2000, 2001, 4096] {
         let wanted = exs_send(Wanted::new().flag(false), 1, 2000, true);
@@ -115,6 +117,7 @@ pub(crate) fn exs() -> Seeds {
             wanted.variant(4, EXS_STEPS).done(),
         );
     }
+
     seeds
 }
 
@@ -126,6 +129,7 @@ pub(crate) fn exs_hello() -> Seeds {
         control_slots: 16,
         payload: 4096,
     };
+
     let hellos = [
         ("usual", usual),
         (
@@ -154,6 +158,7 @@ pub(crate) fn exs_hello() -> Seeds {
             },
         ),
     ];
+
     for (name, hello) in hellos {
         // As the connection manager hands it over, with zeros behind.
         let mut private = hello.encode().to_vec();
@@ -167,6 +172,7 @@ pub(crate) fn exs_hello() -> Seeds {
             );
         }
     }
+
     seeds
 }
 
@@ -201,6 +207,7 @@ pub(crate) fn ring() -> Seeds {
             seeds.insert(format!("{len}-{segment}-{times}"), seed);
         }
     }
+
     let two = [record(20, 0), record(90, 0)].concat();
     let [high, low] = u16::try_from(two.len()).unwrap().to_be_bytes();
     let seed = [&[high, low, 0, 2], &two[..]].concat();
@@ -215,6 +222,7 @@ pub(crate) fn tag_matching() -> Seeds {
         bytes.extend(tag.to_be_bytes());
         bytes
     };
+
     let announcement = |tag, len: u32| {
         let mut bytes = header(1, tag);
         bytes.extend(0xdead_beef_0000u64.to_be_bytes());
@@ -222,6 +230,7 @@ pub(crate) fn tag_matching() -> Seeds {
         bytes.extend(len.to_be_bytes());
         bytes
     };
+
     // Buffers: one tag, one byte of the tag, any.
     for (mask, mask_name) in [(0x00, "tag"), (0x10, "byte"), (0x20, "any")] {
         let add = short_step(mask, 65, &0x77u64.to_be_bytes());
@@ -233,6 +242,7 @@ pub(crate) fn tag_matching() -> Seeds {
             let seed = fits(&announcement(0x77, len), 4);
             seeds.insert(format!("{mask_name}-announced-{len}"), seed);
         }
+
         // A message that comes before its buffer, what the program then says, and the next.
         let late = [
             short_step(4, 1, &header(3, 0x77)),
@@ -249,6 +259,7 @@ pub(crate) fn tag_matching() -> Seeds {
         ];
         seeds.insert(format!("{mask_name}-removed"), removed.concat());
     }
+
     seeds
 }
 
@@ -291,6 +302,7 @@ pub(crate) fn transport() -> Seeds {
         (2, vec![0x64, 0x65]),
         (4, vec![0xa4, 0xa5, 0xaa, 0xac, 0xb3, 0xb4]),
     ];
+
     for (service, opcodes) in requests {
         for opcode in opcodes {
             let payload = if opcode & 0x1f < 2 { 256 } else { 8 };
@@ -299,6 +311,7 @@ pub(crate) fn transport() -> Seeds {
             seeds.insert(format!("request-{opcode:02x}"), wanted.done());
         }
     }
+
     // A message in three packets.
     let wanted = hostile(receive(begin(0)), 0x00, (true, 0), 256, 0);
     let wanted = hostile(
@@ -309,6 +322,7 @@ pub(crate) fn transport() -> Seeds {
         0,
     );
     seeds.insert("message".to_owned(), transmit(wanted).done());
+
     // Requests of its own, and what the peer answers: SEND, WRITE, READ, FETCH ADD, CMP SWAP.
     let answers = [(0u8, 0x11u8), (1, 0x11), (2, 0x10), (3, 0x12), (4, 0x12)];
     for (op, answer) in answers {
@@ -324,10 +338,12 @@ pub(crate) fn transport() -> Seeds {
             seeds.insert(format!("post-{op}-{name}"), seed);
         }
     }
+
     for (n, (_, packet)) in captured().into_iter().enumerate().step_by(11) {
         let wanted = receive(begin(0)).variant(1, STEPS).vector(&packet);
         let wanted = hostile(wanted, 0x04, (true, 0), 8, 0);
         seeds.insert(format!("rxe-{n:02}"), transmit(wanted).done());
     }
+
     seeds
 }

@@ -67,22 +67,26 @@ fn conversation(listen: [(u32, Vec<u8>); 2], ps: u32) -> Vec<(&'static str, u32,
         };
         asked.as_bytes().to_vec()
     };
+
     let connect = rdma_ucm_connect {
         conn_param: parameters(),
         id: 1,
         ..Default::default()
     };
+
     let accept = rdma_ucm_accept {
         uid: 78,
         conn_param: parameters(),
         id: 2,
         ..Default::default()
     };
+
     let state = rdma_ucm_init_qp_attr {
         id: 1,
         qp_state: 1,
         ..Default::default()
     };
+
     let option = rdma_ucm_set_option {
         id: 1,
         level: RDMA_OPTION_ID,
@@ -90,11 +94,13 @@ fn conversation(listen: [(u32, Vec<u8>); 2], ps: u32) -> Vec<(&'static str, u32,
         optlen: 1,
         ..Default::default()
     };
+
     let reject = rdma_ucm_reject {
         id: 2,
         private_data_len: 3,
         ..Default::default()
     };
+
     let destroy = |id| {
         let asked = rdma_ucm_destroy_id {
             id,
@@ -102,11 +108,13 @@ fn conversation(listen: [(u32, Vec<u8>); 2], ps: u32) -> Vec<(&'static str, u32,
         };
         asked.as_bytes().to_vec()
     };
+
     let listener = rdma_ucm_listen { id: 0, backlog: 4 };
     let route = rdma_ucm_resolve_route {
         id: 1,
         timeout_ms: 2000,
     };
+
     let said = |name, number, command: &[u8]| (name, number, command.to_vec());
     let asked = |name, what| (name, RDMA_USER_CM_CMD_QUERY, query(1, what));
 
@@ -138,12 +146,14 @@ fn over_ip() -> [(u32, Vec<u8>); 2] {
         id: 0,
         ..Default::default()
     };
+
     let resolve = rdma_ucm_resolve_ip {
         dst_addr: ip(1, 7000),
         id: 1,
         timeout_ms: 2000,
         ..Default::default()
     };
+
     [
         (RDMA_USER_CM_CMD_BIND_IP, bind.as_bytes().to_vec()),
         (RDMA_USER_CM_CMD_RESOLVE_IP, resolve.as_bytes().to_vec()),
@@ -158,6 +168,7 @@ fn over_ib() -> [(u32, Vec<u8>); 2] {
         addr: ib(0x0106_1b58),
         ..Default::default()
     };
+
     let resolve = rdma_ucm_resolve_addr {
         id: 1,
         timeout_ms: 2000,
@@ -167,6 +178,7 @@ fn over_ib() -> [(u32, Vec<u8>); 2] {
         dst_addr: ib(0x0106_1b58),
         ..Default::default()
     };
+
     [
         (RDMA_USER_CM_CMD_BIND, bind.as_bytes().to_vec()),
         (RDMA_USER_CM_CMD_RESOLVE_ADDR, resolve.as_bytes().to_vec()),
@@ -194,6 +206,7 @@ pub(crate) fn rdma_cm_frames() -> Seeds {
         kind,
         ..Request::default()
     };
+
     for (family, ways, ps) in [
         ("ib", over_ib(), RDMA_PS_IB),
         ("ib-udp", over_ib(), RDMA_PS_UDP),
@@ -209,6 +222,7 @@ pub(crate) fn rdma_cm_frames() -> Seeds {
             let command = [head.as_bytes(), &command].concat();
             let option: &[u8] = if name == "option" { &[8] } else { &[] };
             so_far.extend(frame(kind(ucma_frame::COMMAND), &command, option));
+
             // What is sent comes back as an answer, and again; the program reads and says so.
             so_far.extend(step(7, if name == "resolve" { 0x80 } else { 0 }, &[]));
             so_far.extend(step(6, 0, &[]));
@@ -219,12 +233,14 @@ pub(crate) fn rdma_cm_frames() -> Seeds {
             so_far.extend(frame(taken, &[], &[]));
             seeds.insert(format!("{family}-{n:02}-{name}"), so_far.clone());
         }
+
         let posted = so_far.clone();
         seeds.insert(
             format!("{family}-posted"),
             [posted, frame(kind(ucma_frame::POST), &[0; 8], &[])].concat(),
         );
     }
+
     // Messages of others to a program that listens.
     let mut listening = frame(kind(ucma_frame::OPEN), &[], &[]);
     for (_, number, command) in conversation(over_ib(), RDMA_PS_IB).into_iter().take(3) {
@@ -236,11 +252,13 @@ pub(crate) fn rdma_cm_frames() -> Seeds {
         let command = [head.as_bytes(), &command].concat();
         listening.extend(frame(kind(ucma_frame::COMMAND), &command, &[]));
     }
+
     for (name, mad) in captured().into_iter().step_by(4) {
         seeds.insert(
             format!("linux-{name}"),
             [&listening[..], &step(7, 0, &mad)].concat(),
         );
     }
+
     seeds
 }

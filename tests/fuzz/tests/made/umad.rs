@@ -18,6 +18,7 @@ fn mad(class: u8, version: u8, method: u8) -> Mad {
 
 pub(crate) fn umad() -> Seeds {
     let mut seeds = Seeds::new();
+
     // A class, its version, and whether RMPP is done for it.
     for (class, version, rmpp) in [
         (3u8, 2u8, 1u8),
@@ -33,23 +34,27 @@ pub(crate) fn umad() -> Seeds {
         let came = step(3, 0, &mad(class, version, 1));
         let name = format!("{class}-{version}-{rmpp}");
         seeds.insert(format!("came-{name}"), [&register[..], &came].concat());
+
         // Sent with a timeout, to the same port, where it is a request for the agent itself.
         let sent = step(
             1,
             0,
             &[&[10, 2, 1, 0], &mad(class, version, 2)[..]].concat(),
         );
+
         let late = step(5, 200, &[]);
         seeds.insert(
             format!("sent-{name}"),
             [&register[..], &sent, &late, &late].concat(),
         );
+
         let gone = step(6, 0, &[]);
         seeds.insert(
             format!("gone-{name}"),
             [&register[..], &came, &sent, &gone, &came].concat(),
         );
     }
+
     // A long message, in segments.
     let mut long = mad(3, 2, 0x92).to_vec();
     long[24..27].copy_from_slice(&[1, 1, 1]);
@@ -71,6 +76,7 @@ pub(crate) fn umad_frames() -> Seeds {
         };
         frame(head, &[], &[])
     };
+
     let ioctl = |file, number, argument: &[u8]| {
         let head = Request {
             kind: ucma_frame::UMAD_IOCTL,
@@ -80,6 +86,7 @@ pub(crate) fn umad_frames() -> Seeds {
         };
         frame(head, argument, &[])
     };
+
     let write = |bytes: &[u8]| {
         let head = Request {
             kind: ucma_frame::UMAD_WRITE,
@@ -87,6 +94,7 @@ pub(crate) fn umad_frames() -> Seeds {
         };
         frame(head, bytes, &[])
     };
+
     let read = step(6, 0, &[]);
     for (class, version, rmpp_version) in [(3u8, 2u8, 1u8), (4, 1, 0), (7, 2, 0), (1, 1, 0)] {
         let qpn = u8::from(class != 1);
@@ -98,6 +106,7 @@ pub(crate) fn umad_frames() -> Seeds {
             rmpp_version,
             ..zerocopy::FromZeros::new_zeroed()
         };
+
         let new = ib_user_mad_reg_req2 {
             qpn: qpn.into(),
             mgmt_class: class,
@@ -106,10 +115,12 @@ pub(crate) fn umad_frames() -> Seeds {
             rmpp_version,
             ..zerocopy::FromZeros::new_zeroed()
         };
+
         let ways = [
             ("old", ioctl(0, IB_USER_MAD_REGISTER_AGENT, old.as_bytes())),
             ("new", ioctl(0, IB_USER_MAD_REGISTER_AGENT2, new.as_bytes())),
         ];
+
         for (way, register) in ways {
             let name = format!("{class}-{version}-{way}");
             let opened = [open(ucma_frame::UMAD_OPEN, 0), register].concat();
@@ -125,6 +136,7 @@ pub(crate) fn umad_frames() -> Seeds {
                 },
                 ..Default::default()
             };
+
             let request = mad(class, version, 1);
             let written = [header.old.as_bytes(), &request[..]].concat();
             let came = step(7, qpn << 1, &request);
@@ -141,9 +153,11 @@ pub(crate) fn umad_frames() -> Seeds {
                 ioctl(0, IB_USER_MAD_UNREGISTER_AGENT, 0u32.as_bytes()),
                 write(&longer),
             ];
+
             seeds.insert(format!("pkey-{name}"), pkey.concat());
         }
     }
+
     let issm = [
         open(ucma_frame::ISSM_OPEN, 0),
         open(ucma_frame::ISSM_OPEN, 0),

@@ -38,6 +38,7 @@ pub(crate) fn emitted() -> Vec<(u8, Vec<u8>)> {
             PayloadRule::Reserved16 => 16,
             PayloadRule::Some | PayloadRule::Any => 13,
         };
+
         let has = |header| row.headers.contains(header);
         let (va, rkey, psn) = (0x1122_3344_5566_7788, 0x99aa_bbcc, 0x12_3456);
         let header = Header {
@@ -80,6 +81,7 @@ pub(crate) fn emitted() -> Vec<(u8, Vec<u8>)> {
                 xrceth: has(HeaderSet::XRCETH).then_some(5),
             },
         };
+
         let mut bytes = vec![0; MAX_HEADER];
         let n = header.emit(&mut bytes);
         bytes.truncate(n);
@@ -87,6 +89,7 @@ pub(crate) fn emitted() -> Vec<(u8, Vec<u8>)> {
         bytes.resize(bytes.len() + usize::from(header.bth.pad), 0);
         (number, bytes)
     });
+
     packets.collect()
 }
 
@@ -115,6 +118,7 @@ fn flow(v4: bool) -> Flow {
 
 pub(crate) fn icrc() -> Seeds {
     let mut seeds = Seeds::new();
+
     // With the Identification that is expected, with another, and one that the target seals itself.
     for (what, id, seal) in [
         ("exact", 7, None),
@@ -138,6 +142,7 @@ pub(crate) fn icrc() -> Seeds {
             seeds.insert(format!("{what}-{n:02}"), bytes);
         }
     }
+
     seeds
 }
 
@@ -145,6 +150,7 @@ pub(crate) fn link() -> Seeds {
     let mut seeds = Seeds::new();
     let up = [3, 0, 3, 0];
     seeds.insert("up".to_owned(), up.to_vec());
+
     // Silence, another command, and up again.
     let global = Grh {
         version: 6,
@@ -156,14 +162,17 @@ pub(crate) fn link() -> Seeds {
         sgid: [1; 16],
         dgid: [2; 16],
     };
+
     let again = [&up[..], &[2, 250, 1, 1, 9, 1, 0], &up].concat();
     seeds.insert("again".to_owned(), again);
+
     for (number, transport) in emitted() {
         for grh in [None, Some(global)] {
             let name = format!(
                 "opcode-{number:02x}{}",
                 if grh.is_some() { "-grh" } else { "" }
             );
+
             let head = Head {
                 lrh: Lrh {
                     vl: 0,
@@ -176,11 +185,13 @@ pub(crate) fn link() -> Seeds {
                 },
                 grh,
             };
+
             let mut packet = vec![0; head.len()];
             let mut icrc = head.emit(transport.len() + ICRC_LEN, &mut packet);
             icrc.header(&transport);
             packet.extend(&transport);
             packet.extend(icrc.finish());
+
             // A step has one byte of length.
             if let Ok(len) = u8::try_from(packet.len()) {
                 let step = [&[0, len], &packet[..]].concat();
@@ -188,6 +199,7 @@ pub(crate) fn link() -> Seeds {
             }
         }
     }
+
     seeds
 }
 
@@ -204,6 +216,7 @@ pub(crate) fn identification() -> Seeds {
         ("twice", twice),
         ("lossy", lossy),
     ];
+
     for (way, steps) in &ways {
         for sender in 0..3 {
             // Counting ones pass 0 on their way, with and without having shown it.
@@ -213,5 +226,6 @@ pub(crate) fn identification() -> Seeds {
             }
         }
     }
+
     seeds
 }

@@ -57,6 +57,7 @@ impl Flood {
                 std::thread::sleep(PAUSE);
             }
         });
+
         Ok(Flood {
             stop,
             sent,
@@ -148,8 +149,10 @@ fn packets(from: u16, lid: u16) -> Vec<Vec<u8>> {
         .map(|(qp, class, method, attribute)| packet([from, lid], qp, class, method, attribute))
         .collect();
     let whole = packets[0].clone();
+
     // At QP1 with a Q_Key that is not its own.
     packets.push(packet_with_key([from, lid], 1, 4, 1, 0x12, 0x1111_1111));
+
     // Cut off anywhere, damaged anywhere.
     packets.extend((0..whole.len()).step_by(7).map(|len| whole[..len].to_vec()));
     packets.extend((0..whole.len()).step_by(5).map(|at| {
@@ -157,6 +160,7 @@ fn packets(from: u16, lid: u16) -> Vec<Vec<u8>> {
         packet[at] ^= 1 << (at % 8);
         packet
     }));
+
     packets
 }
 
@@ -184,6 +188,7 @@ fn packet_with_key(
         ..MadHeader::default()
     }
     .emit(&mut mad);
+
     let header = Header {
         bth: Bth {
             opcode: opcode::UD_SEND_ONLY,
@@ -196,6 +201,7 @@ fn packet_with_key(
             ..Ext::default()
         },
     };
+
     let lane = if qp == 0 { MANAGEMENT_LANE } else { 0 };
     framed([from, lid], lane, &header, &mad)
 }
@@ -214,6 +220,7 @@ fn framed([from, lid]: [u16; 2], lane: u8, header: &Header, payload: &[u8]) -> V
         },
         grh: None,
     };
+
     let transport = header.len() + payload.len() + ICRC_LEN;
     let mut packet = vec![0; head.len() + transport];
     let mut icrc = head.emit(transport, &mut packet);

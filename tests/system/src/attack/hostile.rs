@@ -71,6 +71,7 @@ pub(crate) fn send(
         }
         std::thread::sleep(Duration::from_micros(500));
     }
+
     Ok(sent)
 }
 
@@ -105,11 +106,13 @@ fn mutated(packets: &[Packet], random: &mut Random) -> Vec<u8> {
             return bytes;
         }
     }
+
     if bytes == original {
         // The changes undid each other: make it differ for certain.
         let last = bytes.len() - 1;
         bytes[last] ^= 0xff;
     }
+
     bytes
 }
 
@@ -162,6 +165,7 @@ impl Requests {
                 std::thread::sleep(PAUSE);
             }
         });
+
         Ok(Requests {
             stop,
             sent,
@@ -204,6 +208,7 @@ fn request(flow: &Flow, from: Ipv4Addr, to: Ipv4Addr, port: u16, n: u32) -> Vec<
         data.extend([0; 12]);
         data.extend(address.octets());
     }
+
     let req = Req {
         local_comm_id: n,
         local_qpn: n & 0x00ff_ffff,
@@ -215,6 +220,7 @@ fn request(flow: &Flow, from: Ipv4Addr, to: Ipv4Addr, port: u16, n: u32) -> Vec<
         private_data: PrivateData::new(&data).unwrap_or_default(),
         ..Req::default()
     };
+
     let mad = Message::Req(req).emit(n.into());
     let header = Header {
         bth: Bth {
@@ -231,10 +237,12 @@ fn request(flow: &Flow, from: Ipv4Addr, to: Ipv4Addr, port: u16, n: u32) -> Vec<
             ..Ext::default()
         },
     };
+
     let mut packet = vec![0; 20 + LEN + ICRC_LEN];
     let head = header.emit(&mut packet);
     packet[head..head + LEN].copy_from_slice(&mad);
     let len = packet.len();
+
     // A socket that does not ask for DF may number as it likes: the receiver finds out.
     let mut icrc = flow.start(len, 0);
     icrc.header(&packet[..head]);

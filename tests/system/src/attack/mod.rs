@@ -52,6 +52,7 @@ pub fn run(attack: &Attack) -> Result<()> {
                 ),
                 _ => bail!("{victim} and {peer} are of different families"),
             };
+
             let raw = socket_with(
                 family,
                 SocketType::RAW,
@@ -59,6 +60,7 @@ pub fn run(attack: &Attack) -> Result<()> {
                 Some(protocol),
             )
             .context("a raw socket")?;
+
             for _ in 0..TIMES {
                 sendto(
                     &raw,
@@ -68,6 +70,7 @@ pub fn run(attack: &Attack) -> Result<()> {
                 )?;
                 std::thread::sleep(BETWEEN);
             }
+
             Ok(())
         }
     }

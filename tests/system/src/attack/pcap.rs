@@ -23,6 +23,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Packet>> {
     if magic != 0xa1b2_c3d4_u32.to_le_bytes() && magic != 0xa1b2_3c4d_u32.to_le_bytes() {
         bail!("{}: not a little-endian pcap file", path.display());
     }
+
     let mut packets = Vec::new();
     let mut rest = file.get(24..).unwrap_or_default();
     while let (Some(length), Some(body)) = (rest.get(8..12), rest.get(16..)) {
@@ -33,6 +34,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Packet>> {
         rest = &body[length..];
         packets.extend(Packet::from_ethernet(frame));
     }
+
     Ok(packets)
 }
 
@@ -40,6 +42,7 @@ impl Packet {
     fn from_ethernet(frame: &[u8]) -> Option<Packet> {
         const ETHERNET: usize = 14;
         const UDP: u8 = 17;
+
         let ip = frame.get(ETHERNET..)?;
         let word = |at: usize| {
             Some(usize::from(u16::from_be_bytes([
@@ -47,6 +50,7 @@ impl Packet {
                 *ip.get(at + 1)?,
             ])))
         };
+
         // Without options and extension headers, as RoCEv2 has it.
         let (protocol, length) = match (frame.get(12..14)?, ip.first()?) {
             ([0x08, 0x00], 0x45) => (ip.get(9)?, word(2)?),
@@ -120,6 +124,7 @@ fn icrc_of(covered: &[u8]) -> [u8; 4] {
     let mut masked = vec![0xff; 8];
     masked.extend_from_slice(covered);
     let ip = &mut masked[8..];
+
     // What routers may change counts as ones, and so do the UDP checksum and the reserved byte of
     // BTH.
     let changed: &[usize] = match udp {
@@ -131,6 +136,7 @@ fn icrc_of(covered: &[u8]) -> [u8; 4] {
         // TOS, TTL, checksum.
         _ => &[1, 8, 10, 11],
     };
+
     for offset in changed
         .iter()
         .copied()
@@ -138,6 +144,7 @@ fn icrc_of(covered: &[u8]) -> [u8; 4] {
     {
         ip[offset] = 0xff;
     }
+
     crc32(&masked).to_le_bytes()
 }
 
@@ -164,12 +171,14 @@ pub(crate) fn with_icrc(
             covered.extend([17, 0]);
         }
     }
+
     for address in [from.ip(), to] {
         match address {
             IpAddr::V4(address) => covered.extend(address.octets()),
             IpAddr::V6(address) => covered.extend(address.octets()),
         }
     }
+
     covered.extend(from.port().to_be_bytes());
     covered.extend(ROCE_V2.to_be_bytes());
     covered.extend(udp);
@@ -210,9 +219,11 @@ mod tests {
         } else {
             [0x86, 0xdd]
         });
+
         frame.extend(header);
         frame.extend([0xc3, 0x50, 0x12, 0xb7, 1, 32, 0, 0]);
         frame.extend(&bytes);
+
         // Ethernet pads what is short.
         frame.extend([0; 3]);
         let mut packet = Packet::from_ethernet(&frame).unwrap();

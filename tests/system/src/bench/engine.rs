@@ -28,11 +28,13 @@ pub fn run(quick: bool) -> Result<()> {
         unit: "ns",
         values: Vec::new(),
     });
+
     for _ in 0..rounds {
         for (figure, (_, size)) in figures.iter_mut().zip(SIZES) {
             figure.values.push(packet(&programs, &dir, size, seconds)?);
         }
     }
+
     println!("{}", table(&figures));
     Ok(())
 }
@@ -51,6 +53,7 @@ fn table(figures: &[Figure]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED);
     table.set_header(["WRITE", "a packet", "range", "payload", "messages"]);
+
     for (figure, (_, size)) in figures.iter().zip(SIZES) {
         let bound = |of: fn(f64, f64) -> f64| figure.values.iter().copied().reduce(of);
         let (low, high) = (bound(f64::min), bound(f64::max));
@@ -67,10 +70,12 @@ fn table(figures: &[Figure]) -> Table {
             format!("{} k/s", amount(1e6 / message)),
         ]);
     }
+
     for column in 1..5 {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
+
     table
 }

@@ -44,6 +44,7 @@ const fn event(key: &'static str, name: &'static str, run: Run) -> Event {
         Run::Connections => ("/s", 1.0),
         Run::Riostream => ("µs", 1.0),
     };
+
     Event {
         key,
         name,

@@ -74,6 +74,7 @@ pub fn run(quick: bool, only: Option<&str>) -> Result<bool> {
         "a word of memory, there and back {HANDED_OVER} times: alone {:.3} s, beside {STRANGERS} others {:.2} s",
         word.alone, word.beside
     );
+
     let mut all_met = true;
     for place in PLACES {
         let site = match Site::new(place, &programs) {
@@ -91,6 +92,7 @@ pub fn run(quick: bool, only: Option<&str>) -> Result<bool> {
             all_met &= verdict != Verdict::Missed;
             println!("{}", line(place, tool, options, &times, Some(verdict)));
         }
+
         if place == Place::OneDaemon {
             for &(tool, _) in &tests {
                 let options: &[&str] = match tool.contains("atomic") {
@@ -102,6 +104,7 @@ pub fn run(quick: bool, only: Option<&str>) -> Result<bool> {
             }
         }
     }
+
     Ok(all_met)
 }
 
@@ -154,11 +157,13 @@ fn line(
         true => format!("{time:.2} s"),
         false => format!("over {} s", LIMIT.as_secs()),
     };
+
     let ratio = times.beside / times.alone;
     let ratio = match ratio.is_finite() {
         true => format!("{ratio:.1}"),
         false => "no ratio".to_owned(),
     };
+
     let verdict = match verdict {
         Some(Verdict::Met) => format!("(at most {AIM}: met)"),
         Some(Verdict::MetButForTheScheduler) => {
@@ -167,6 +172,7 @@ fn line(
         Some(Verdict::Missed) => format!("(at most {AIM}: missed)"),
         None => String::new(),
     };
+
     format!(
         "{:<19} {tool:<14} {:<12}  alone {:<9}  beside {STRANGERS} others {:<9}  {ratio} {verdict}",
         place.name(),
@@ -188,6 +194,7 @@ fn times(rounds: usize, measure: impl Fn() -> Result<Option<f64>>) -> Result<Tim
         }
         beside.push(measured?.unwrap_or(f64::INFINITY));
     }
+
     let median = |values| {
         Figure {
             key: "seconds",
@@ -196,6 +203,7 @@ fn times(rounds: usize, measure: impl Fn() -> Result<Option<f64>>) -> Result<Tim
         }
         .median()
     };
+
     Ok(Times {
         alone: median(alone),
         beside: median(beside),
@@ -232,6 +240,7 @@ fn seconds(tool: &str, options: &[&str], server: &Host, client: &Host) -> Result
         port: PORT,
         limit: LIMIT,
     };
+
     let ends = pair
         .run(server, client, &build::scratch("loaded")?)
         .map_err(Stop::into_error)?;
@@ -241,6 +250,7 @@ fn seconds(tool: &str, options: &[&str], server: &Host, client: &Host) -> Result
     if !ends.client.success() {
         bail!("{tool}: {}", ends.client.ending());
     }
+
     Ok(Some(ends.client.elapsed.as_secs_f64()))
 }
 

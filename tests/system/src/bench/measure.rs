@@ -142,6 +142,7 @@ impl<'a> Bench<'a> {
             ("engine_4k", "ns", |b| b.engine(4096)),
             ("engine_1m", "ns", |b| b.engine(1 << 20)),
         ];
+
         let mut figures: Vec<Figure> = list
             .iter()
             .map(|(key, unit, _)| Figure {
@@ -150,6 +151,7 @@ impl<'a> Bench<'a> {
                 values: Vec::new(),
             })
             .collect();
+
         for round in 0..repetitions {
             for ((key, unit, measure), figure) in list.iter().zip(&mut figures) {
                 let value = measure(self).with_context(|| format!("measuring {key}"))?;
@@ -157,11 +159,13 @@ impl<'a> Bench<'a> {
                 figure.values.push(value);
             }
         }
+
         figures.push(Figure {
             key: "idle_qp_memory",
             unit: "bytes",
             values: vec![self.program("many", "idle_memory", "bytes per idle RC QP: ")?],
         });
+
         Ok(figures)
     }
 
@@ -193,16 +197,19 @@ impl<'a> Bench<'a> {
         if !tool.contains("atomic") {
             options.extend(["-s".to_owned(), size.to_string()]);
         }
+
         let pair = Pair {
             tool: tool.to_owned(),
             options,
             port: PERFTEST_PORT,
             limit: LIMIT,
         };
+
         let table = pair
             .run(self.host, self.host, &self.dir)
             .and_then(|ends| ends.clean().and_then(|()| ends.table(1)))
             .map_err(Stop::into_error)?;
+
         table[0]
             .figures
             .get(column)
@@ -218,6 +225,7 @@ impl<'a> Bench<'a> {
         let mut server = self.host.run(&program);
         server.args(["-p", &port, "-b", address]);
         let server = process::spawn(server, &self.dir, "exs-server")?;
+
         // It waits for the server by itself.
         let mut client = self.host.run(&program);
         let (size, seconds) = (size.to_string(), self.seconds.to_string());
@@ -225,6 +233,7 @@ impl<'a> Bench<'a> {
             .args(["-p", &port, "-s", &size, "-D", &seconds])
             .args(options)
             .arg(address);
+
         let client = process::run(client, &self.dir, "exs-client", LIMIT)?;
         let server = server.finish_after(&client, LIMIT);
         successful(&[&client, &server])?;
@@ -260,8 +269,10 @@ impl<'a> Bench<'a> {
             command.args(["-p", &port, "-c", "2000"]).args(options);
             command
         };
+
         let address = self.host.address.as_str();
         let mut server = process::spawn(command(&["-b", address]), &self.dir, "cmtime-server")?;
+
         // It says nothing; the daemon knows when it listens.
         let listens = |_: &process::Running| {
             let status = self.host.status().unwrap_or_default();
@@ -272,6 +283,7 @@ impl<'a> Bench<'a> {
         if !server.wait_until(LIMIT, listens) {
             bail!("cmtime does not come to listen");
         }
+
         let client = command(&["-s", address, "-b", address]);
         let client = process::run(client, &self.dir, "cmtime-client", LIMIT)?;
         let server = server.kill();

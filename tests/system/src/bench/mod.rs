@@ -52,5 +52,6 @@ pub fn run(json: Option<&Path>, quick: bool) -> Result<()> {
         let text = serde_json::to_string_pretty(&table::json(&figures, &comparisons))?;
         fs::write(path, text + "\n").with_context(|| format!("{}", path.display()))?;
     }
+
     Ok(())
 }

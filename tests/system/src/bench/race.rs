@@ -49,6 +49,7 @@ impl Event {
             true => contestant.joined(),
             false => contestant.alone(),
         };
+
         match self.run {
             Bandwidth(tool, size) => {
                 let mut options = vec!["-D", "2", "--report_gbits"];
@@ -105,6 +106,7 @@ pub fn inside(results: &Path, quick: bool) -> Result<()> {
             ..Lap::default()
         })
         .collect();
+
     // All that the programs printed.
     let mut failures = fs::File::create(dir.join("failures.log"))?;
     let rounds = if quick { 1 } else { ROUNDS };
@@ -113,16 +115,19 @@ pub fn inside(results: &Path, quick: bool) -> Result<()> {
         if started.elapsed() + longest > BUDGET {
             break;
         }
+
         let begun = Instant::now();
         for (index, event) in EVENTS.iter().enumerate() {
             if started.elapsed() > BUDGET {
                 break;
             }
+
             let lap = &mut laps[index];
             let mut pair = [(&rxe, &mut lap.rxe), (&ferroce, &mut lap.ferroce)];
             if round % 2 == 1 {
                 pair.reverse();
             }
+
             for (contestant, values) in pair {
                 let value = event.take(contestant, &dir);
                 match &value {
@@ -145,12 +150,16 @@ pub fn inside(results: &Path, quick: bool) -> Result<()> {
                         writeln!(failures, "{} {}: {text}\n", event.key, contestant.name)?;
                     }
                 }
+
                 values.push(value.ok());
             }
+
             fs::write(results, serde_json::to_vec(&laps)?)?;
         }
+
         longest = longest.max(begun.elapsed());
     }
+
     for lap in &laps {
         if [&lap.rxe, &lap.ferroce]
             .into_iter()
@@ -159,6 +168,7 @@ pub fn inside(results: &Path, quick: bool) -> Result<()> {
             bail!("{} has no figure", lap.key);
         }
     }
+
     Ok(())
 }
 
@@ -182,6 +192,7 @@ fn perftest(
         port: PORT,
         limit: LIMIT,
     };
+
     let [server, client] = ends;
     let ends = pair.run(server, client, dir).map_err(Stop::into_error)?;
     let table = ends.table(1).map_err(Stop::into_error)?;
@@ -190,6 +201,7 @@ fn perftest(
     if value <= 0.0 || !ends.client.success() {
         bail!("{value}, {}", ends.client.ending());
     }
+
     Ok(value)
 }
 
@@ -204,6 +216,7 @@ fn connections([server, client]: [&End; 2], dir: &Path) -> Result<f64> {
     if !listener.wait_until(LIMIT, |_| server.listens(CMTIME_PORT)) {
         bail!("cmtime does not come to listen");
     }
+
     let from = client.address();
     let options = ["-s", at, "-b", from];
     let client = process::run(command(client, &options), dir, "cmtime-client", LIMIT)?;
@@ -225,6 +238,7 @@ fn riostream([server, client]: [&End; 2], dir: &Path) -> Result<f64> {
     if !listener.wait_until(LIMIT, |_| server.listens(STREAM_PORT)) {
         bail!("riostream does not come to listen");
     }
+
     let options = ["-s", at, "-b", client.address()];
     let ended = process::run(command(client, &options), dir, "riostream-client", LIMIT)?;
     let listener = listener.kill();
@@ -269,12 +283,14 @@ fn results(laps: &[Lap]) -> impl Iterator<Item = Outcome<'_>> {
                 .median()
             })
         };
+
         let (rxe, ferroce) = (median(&lap.rxe)?, median(&lap.ferroce)?);
         let times = if event.rises() {
             ferroce / rxe
         } else {
             rxe / ferroce
         };
+
         Some(Outcome {
             event,
             lap,
@@ -290,6 +306,7 @@ pub(super) fn table(laps: &[Lap]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED);
     table.set_header(["measured", "rdma_rxe", "ferroce", "times better", "aim", ""]);
+
     for one in results(laps) {
         table.add_row([
             one.event.name.to_owned(),
@@ -305,11 +322,13 @@ pub(super) fn table(laps: &[Lap]) -> Table {
             .to_owned(),
         ]);
     }
+
     for column in 1..5 {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
+
     table
 }
 
@@ -339,6 +358,7 @@ mod tests {
             rxe: vec![Some(rxe), None],
             ferroce: vec![Some(ferroce)],
         };
+
         let mut laps = vec![
             lap("write_64k", 1.0, 3.0),
             lap("send_latency_2", 30.0, 15.0),
@@ -354,6 +374,7 @@ mod tests {
             .map(|one| &one["met"])
             .collect();
         assert_eq!(met, [false, true, false]);
+
         // What one of them did not finish is left out.
         laps[0].rxe.clear();
         assert_eq!(results(&laps).count(), 2);

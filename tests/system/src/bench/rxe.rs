@@ -31,11 +31,13 @@ pub fn run(json: Option<&Path>, quick: bool) -> Result<()> {
     if quick {
         command.push("--quick");
     }
+
     println!(
         "xtask: rdma_rxe and ferroce by turns in a guest, up to {} minutes; please leave the machine alone (load average {})",
         race::BUDGET.as_secs().div_ceil(60) + 1,
         load()
     );
+
     let ended = guest::run(&command, &share, "race", LIMIT).map_err(Stop::into_error)?;
     print!("{}", ended.out);
     let laps: Vec<Lap> = fs::read(&results)
@@ -45,15 +47,18 @@ pub fn run(json: Option<&Path>, quick: bool) -> Result<()> {
     if laps.is_empty() {
         bail!("no figures: {}\n{}", ended.ending(), ended.err);
     }
+
     println!("{}\nload average afterwards {}", race::table(&laps), load());
     if let Some(path) = json {
         let text = serde_json::to_string_pretty(&race::json(&laps))?;
         fs::write(path, text + "\n").with_context(|| format!("{}", path.display()))?;
     }
+
     // What was measured until then is shown all the same.
     if !ended.success() {
         bail!("the race: {}\n{}", ended.ending(), ended.err);
     }
+
     Ok(())
 }
 

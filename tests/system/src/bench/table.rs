@@ -223,6 +223,7 @@ pub(super) fn compare(figures: &[Figure]) -> Vec<Comparison> {
                 figure.median()
                     / find(yardstick).map_or(factor, |yardstick| yardstick.median() * factor)
             });
+
             Some(Comparison {
                 name: rule.name,
                 key: rule.key,
@@ -263,6 +264,7 @@ pub(super) fn render(comparisons: &[Comparison]) -> Table {
     table.set_header([
         "measured", "median", "range", "against", "ratio", "target", "",
     ]);
+
     for one in comparisons {
         table.add_row([
             one.name.to_owned(),
@@ -278,11 +280,13 @@ pub(super) fn render(comparisons: &[Comparison]) -> Table {
                 .unwrap_or_default(),
         ]);
     }
+
     for column in [1, 4, 5] {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
+
     table
 }
 
@@ -305,6 +309,7 @@ pub(super) fn json(figures: &[Figure], comparisons: &[Comparison]) -> Value {
             (figure.key.to_owned(), value)
         })
         .collect();
+
     let ratios: Vec<Value> = comparisons
         .iter()
         .filter(|one| one.ratio.is_some())
@@ -315,5 +320,6 @@ pub(super) fn json(figures: &[Figure], comparisons: &[Comparison]) -> Value {
             })
         })
         .collect();
+
     json!({ "figures": figures, "ratios": ratios })
 }

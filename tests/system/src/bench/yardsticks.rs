@@ -48,6 +48,7 @@ impl Bench<'_> {
         if !server.wait_until(LIMIT, |running| running.output().contains("ready")) {
             bail!("the yardstick's server does not start");
         }
+
         let client = process::run(command(client), &self.dir, "baseline-client", LIMIT)?;
         let server = server.finish_after(&client, LIMIT);
         successful(&[&client, &server])?;
@@ -77,11 +78,13 @@ impl Bench<'_> {
         if !server.listens(QPERF_PORT, LIMIT) {
             bail!("qperf does not come to listen");
         }
+
         let mut command = Command::new("qperf");
         command
             .args(["127.0.0.1", "-lp", &port, "-t", &self.seconds.to_string()])
             .args(options)
             .arg(test);
+
         let client = process::run(command, &self.dir, "qperf-client", LIMIT)?;
         server.kill();
         let (_, value) = client
@@ -101,6 +104,7 @@ impl Bench<'_> {
             "ns" => 1e-9,
             _ => bail!("qperf answers in {unit:?}"),
         };
+
         Ok(amount * factor)
     }
 

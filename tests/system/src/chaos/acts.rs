@@ -77,6 +77,7 @@ pub(super) fn perform(
         steps.push((act.at, number, true));
         steps.push((act.at + act.what.length(), number, false));
     }
+
     steps.sort_by_key(|(at, ..)| *at);
 
     let began = Instant::now();
@@ -94,6 +95,7 @@ pub(super) fn perform(
             false => drop(going[number].take()),
         }
     }
+
     met
 }
 

@@ -59,10 +59,12 @@ pub fn run(scope: &Scope) -> Result<bool> {
         Some(round) => round..round.saturating_add(1),
         None => 0..u32::MAX,
     };
+
     for round in rounds {
         if Instant::now() >= end {
             break;
         }
+
         let plan = Plan::new(scope.seed, round);
         println!("round {round}: {:?}, {:?}", plan.place, plan.works);
         plan.acts.iter().for_each(|act| println!("  {act}"));
@@ -74,16 +76,19 @@ pub fn run(scope: &Scope) -> Result<bool> {
         if findings.is_empty() {
             let _ = fs::remove_dir_all(&dir);
         }
+
         tally.findings.extend(
             findings
                 .into_iter()
                 .map(|found| format!("round {round}: {found}")),
         );
     }
+
     print!("\nseed {}: {tally}", scope.seed);
     if !tally.findings.is_empty() {
         println!("what the programs said is below {}", logs.display());
     }
+
     Ok(tally.findings.is_empty())
 }
 
@@ -142,9 +147,11 @@ fn try_to_play(
         findings.extend(judge(plan, number, &over));
         tally.ending(plan.works[number], &over);
     }
+
     if let Err(stop) = usable(&mut hosts, dir) {
         findings.push(format!("the device afterwards: {}", in_short(&stop)));
     }
+
     Ok(findings)
 }
 
@@ -190,6 +197,7 @@ fn judge(plan: &Plan, number: usize, over: &Over) -> Vec<String> {
         let may_wait = plan.may_wait(number, end);
         findings.extend(over.outrage(end, any(&killed), any(&starved), may_wait));
     }
+
     if findings.is_empty() && plan.spares(number) && !over.complete() {
         findings.push(format!(
             "{:?} was left alone and did not come to its end: server {}, client {}",
@@ -198,6 +206,7 @@ fn judge(plan: &Plan, number: usize, over: &Over) -> Vec<String> {
             over.client.ending()
         ));
     }
+
     findings
 }
 

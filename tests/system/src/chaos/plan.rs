@@ -259,6 +259,7 @@ mod tests {
                 what,
             }],
         };
+
         let victim = Target::Program(1, End::Client);
         let killed = plan(What::Kill(victim));
         assert!(killed.spares(0) && !killed.spares(1));

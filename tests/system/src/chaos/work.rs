@@ -66,17 +66,20 @@ impl Transfer {
             Work::Rping => rping(hosts, port, dir)?,
             Work::Echo => echo(hosts, port, dir)?,
         };
+
         let mut transfer = Transfer {
             work,
             server,
             client,
         };
+
         let said = |end: &Running| end.output().contains('\n');
         if !transfer.client.wait_until(START, said) {
             let ends = [transfer.client.kill(), transfer.server.kill()];
             let [client, server] = &ends;
             return Err(Stop::with("the transfer does not start", &[client, server]));
         }
+
         Ok(transfer)
     }
 
@@ -153,6 +156,7 @@ impl Over {
             _ if self.lines_differ() => "wrong bytes".to_owned(),
             _ => return None,
         };
+
         Some(format!("{:?}: its {name} {why}", self.work))
     }
 

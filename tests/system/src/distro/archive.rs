@@ -73,6 +73,7 @@ impl Archive {
         if age(&path).is_some_and(|age| age < FRESH) {
             return Ok(Archive { path });
         }
+
         match make(distribution, architecture, &path, logs) {
             // An old one is better than none.
             Err(Stop::Skip(why)) if path.exists() => {
@@ -80,6 +81,7 @@ impl Archive {
             }
             made => made?,
         }
+
         Ok(Archive { path })
     }
 
@@ -103,6 +105,7 @@ fn make(
         .suffix(".tar")
         .tempfile_in(path.parent().unwrap_or(Path::new(".")))
         .map_err(anyhow::Error::from)?;
+
     // In a namespace of mounts, so that one that is killed leaves none behind; without root it
     // makes its own.
     let emulated = architecture == emulator::ARCHITECTURE;
@@ -114,6 +117,7 @@ fn make(
         command = Command::new("unshare");
         command.args(["-m", "mmdebstrap"]);
     }
+
     let limit = if emulated { EMULATED_LIMIT } else { LIMIT };
     command
         .args(["--mode=auto", "--variant=apt", "--format=tar"])
@@ -123,6 +127,7 @@ fn make(
         .arg(suite)
         .arg(fresh.path())
         .arg(&mirror);
+
     let finished = process::run(command, logs, "mmdebstrap", limit)?;
     if !finished.success() {
         reachable(&mirror, suite)?;
@@ -131,6 +136,7 @@ fn make(
             &[&finished],
         ));
     }
+
     // The temporary file itself is for its owner only; nothing in it is secret.
     fresh
         .persist(path)
@@ -212,11 +218,13 @@ fn ask(mirror: &str, path: &str) -> Result<String> {
     if scheme == "https" {
         return Ok("HTTP/1.1 200 assumed".to_owned());
     }
+
     stream.set_read_timeout(Some(MIRROR_LIMIT))?;
     write!(
         stream,
         "HEAD /{base}/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
     )?;
+
     let mut status = String::new();
     BufReader::new(stream).read_line(&mut status)?;
     Ok(status)

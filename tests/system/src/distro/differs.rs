@@ -78,6 +78,7 @@ fn judge(list: &[Differs], distribution: Distribution, name: &str, ending: Endin
     let Some(differs) = list.iter().find(listed) else {
         return ending;
     };
+
     let Differs { why, mended, .. } = differs;
     match ending {
         Ok(()) if differs.seldom => Ok(()),
@@ -95,6 +96,7 @@ fn judge(list: &[Differs], distribution: Distribution, name: &str, ending: Endin
             if differs.says.iter().all(seen) {
                 return Ok(());
             }
+
             let what = format!("fails otherwise than listed ({why}): {}", failure.what);
             Err(Stop::Fail(crate::harness::case::Failure {
                 what,

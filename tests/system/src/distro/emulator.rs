@@ -53,6 +53,7 @@ pub(crate) fn ready() -> Result<PathBuf, Stop> {
         .arg(&emulator)
         .output()
         .map_err(anyhow::Error::from)?;
+
     match output.status.success() {
         true => Ok(emulator),
         false => Err(unfit(
@@ -81,6 +82,7 @@ pub(crate) fn with_users() -> Result<Command, Stop> {
             command
         }
     };
+
     command.args(["sh", "-c"]);
     command.arg(format!("set -e\nemulator=$0\n{REGISTER}\nexec \"$@\""));
     command.arg(emulator);

@@ -107,6 +107,7 @@ impl Root {
             .prefix("ferroce-root-")
             .tempdir()
             .map_err(anyhow::Error::from)?;
+
         let mut unshare = unshare(user);
         unshare
             .args([
@@ -123,6 +124,7 @@ impl Root {
                 "--same-owner"
             })
             .args(more);
+
         let holder = Holder::start(unshare)
             .map_err(|error| Stop::fail(format!("setting up a root: {error:#}")))?;
         Ok(Root {
@@ -158,6 +160,7 @@ impl Enter for Root {
         if self.user {
             command.args(["-U", "--preserve-credentials"]);
         }
+
         command
             .args(["-m", "-n"])
             // The holder's children are in the namespace of processes, it itself is not.
@@ -168,6 +171,7 @@ impl Enter for Root {
             .args(["setpriv", "--pdeathsig", "KILL", "--"])
             .args(["env", "-u", "XDG_RUNTIME_DIR", "HOME=/root", "LC_ALL=C"])
             .arg(format!("PATH={PRODUCT}/bin:{PATH}"));
+
         command
     }
 }

@@ -68,6 +68,7 @@ pub(crate) fn pyverbs(distribution: Distribution, host: &Host, logs: &Path) -> P
     if !unpacked.success() {
         return Err(Stop::with("the suite cannot be unpacked", &[&unpacked]));
     }
+
     let huge = HugePages::lend();
     let mut command = host.run("env");
     command
@@ -80,11 +81,13 @@ pub(crate) fn pyverbs(distribution: Distribution, host: &Host, logs: &Path) -> P
     drop(huge);
     let outcomes = unittest::read(&finished.err)
         .map_err(|what| Stop::with(format!("{}; {what}", finished.ending()), &[&finished]))?;
+
     // 1 says that tests failed, which their own lines say better; anything else is a crash after
     // them.
     if !matches!(finished.code(), Some(0 | 1)) {
         return Err(Stop::with(finished.ending(), &[&finished]));
     }
+
     Ok(outcomes
         .into_iter()
         .map(|outcome| {

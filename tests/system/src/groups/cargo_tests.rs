@@ -57,10 +57,12 @@ pub(crate) fn run(lab: &mut Lab, packages: &[&str], seeds: &str) -> Parts {
     if !built.success() {
         return Err(Stop::with(built.ending(), &[&built]));
     }
+
     let programs = programs(&built.out);
     if programs.is_empty() {
         return Err(Stop::with("cargo built no tests", &[&built]));
     }
+
     // The longest of all comes first.
     let tests = iter::once(Tests::Documentation).chain(programs);
     let tests = Mutex::new(tests.enumerate());
@@ -78,6 +80,7 @@ pub(crate) fn run(lab: &mut Lab, packages: &[&str], seeds: &str) -> Parts {
             });
         }
     });
+
     let mut all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
     all.sort_by_key(|(number, _)| *number);
     let mut endings = Vec::new();
@@ -125,6 +128,7 @@ fn one(
             command
         }
     };
+
     command.env("FERROCE_SIM_SEEDS", seeds);
     Ok(process::run(
         command,

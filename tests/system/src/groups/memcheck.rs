@@ -92,6 +92,7 @@ pub(crate) fn cases() -> Vec<Case> {
         let name = format!("memcheck/shared.c with {} {words}", compiler.program);
         Case::many(name, move |lab| sanitized(lab, compiler))
     });
+
     let suppressions = Case::new("memcheck/ibv_devinfo with suppressions", suppressed);
     let files = Case::new("memcheck/exs_copy", copy);
     pingpongs
@@ -117,6 +118,7 @@ fn pingpong(lab: &mut Lab, line: &str) -> Ending {
         port,
         limit: LIMIT,
     };
+
     let ends = pair.run(site.server(), site.client(), &dir)?;
     for finished in [&ends.client, &ends.server] {
         if !finished.success() {
@@ -126,6 +128,7 @@ fn pingpong(lab: &mut Lab, line: &str) -> Ending {
             return Err(ends.fail(format!("says on stderr: {line}")));
         }
     }
+
     clean(&dir, 2, Leaks::Ours)
 }
 
@@ -141,10 +144,12 @@ fn suppressed(lab: &mut Lab) -> Ending {
             "VALGRIND_OPTS",
             format!("--suppressions={}", file.display()),
         );
+
     let finished = process::run(command, &dir, "program", LIMIT)?;
     if !finished.success() {
         return Err(Stop::with(finished.ending(), &[&finished]));
     }
+
     // Without the file there would have been something to say.
     match finished.err.contains("(suppressed: 0 from 0)") {
         true => Err(Stop::with("nothing was suppressed", &[&finished])),
@@ -204,15 +209,18 @@ fn pyverbs(lab: &mut Lab, part: &str) -> Ending {
         // Python's own allocator would hide what is inside its arenas.
         .env("PYTHONMALLOC", "malloc")
         .current_dir(suite.tests());
+
     let finished = process::run(command, &dir, "suite", LIMIT)?;
     if !finished.success() {
         return Err(Stop::with(finished.ending(), &[&finished]));
     }
+
     let outcomes = unittest::read(&finished.err).map_err(|what| Stop::with(what, &[&finished]))?;
     let passed = |outcome: &Outcome| matches!(outcome.verdict, Verdict::Passed);
     if !outcomes.iter().any(passed) {
         return Err(Stop::with("none of these tests ran", &[&finished]));
     }
+
     clean(&dir, 1, Leaks::Ours)
 }
 
@@ -235,6 +243,7 @@ fn copy(lab: &mut Lab) -> Ending {
         command.args(arguments);
         command
     };
+
     let address = OsStr::new(&host.address);
     let mut serve = command([address, OsStr::new("-l")], true);
     serve.arg(&target);
@@ -243,6 +252,7 @@ fn copy(lab: &mut Lab) -> Ending {
         let server = server.finish(Duration::ZERO);
         return Err(Stop::with("the server does not come to listen", &[&server]));
     }
+
     let call = command([source.as_os_str(), address], false);
     let client = process::run(call, &dir, "client", LIMIT)?;
     let server = server.finish_after(&client, LIMIT);
@@ -250,6 +260,7 @@ fn copy(lab: &mut Lab) -> Ending {
     if !client.success() || !server.success() || arrived != bytes {
         return Err(Stop::with("the file did not arrive", &[&client, &server]));
     }
+
     clean(&dir, 2, Leaks::Ours)
 }
 

@@ -247,6 +247,7 @@ pub(crate) fn choose(filters: &[String]) -> Result<Vec<(&'static Group, Vec<Case
             bail!("no group {group:?}; there are: {}", names.join(", "));
         }
     }
+
     let mut chosen: Vec<(&'static Group, Vec<Case>)> = Vec::new();
     for group in GROUPS {
         let cases: Vec<Case> = (group.cases)()
@@ -263,6 +264,7 @@ pub(crate) fn choose(filters: &[String]) -> Result<Vec<(&'static Group, Vec<Case
             chosen.push((group, cases));
         }
     }
+
     Ok(chosen)
 }
 

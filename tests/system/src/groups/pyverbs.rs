@@ -87,6 +87,7 @@ fn between(lab: &mut Lab) -> Parts {
         .env("NEAR_GID", mapped_gid(&near.address)?)
         .env("FAR_GID", mapped_gid(&far.address)?)
         .env("ENDS_FILE", &ends);
+
     let running = process::spawn(command, &dir, "suite")?;
     let endings = judge.end(running)?;
     let with_ends = std::fs::read_to_string(&ends).map_err(anyhow::Error::from)?;
@@ -95,12 +96,14 @@ fn between(lab: &mut Lab) -> Parts {
             .lines()
             .any(|line| line.strip_prefix("tests.") == Some(name))
     };
+
     for host in [near, far] {
         let received = environment::counter(&host.status()?, "rcvd_pkts");
         if received == 0 || with_ends.is_empty() {
             return Err(Stop::fail(format!("{} has received nothing", host.address)));
         }
     }
+
     Ok(endings
         .into_iter()
         .filter(|(name, ending)| had_ends(name) || matches!(ending, Err(Stop::Fail(_))))

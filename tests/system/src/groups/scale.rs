@@ -38,6 +38,7 @@ fn run(lab: &mut Lab, test: &str, what: &str, number: &str) -> Parts {
     let mut command = lab.site(Place::OneDaemon)?.client().run(&program);
     command.arg(test).env(what, number);
     let finished = process::run(command, &dir, "program", LIMIT)?;
+
     // The numbers themselves, for who reads the log.
     let is_verdict = |line: &str| {
         ["ok ", "not ok ", "skip "]

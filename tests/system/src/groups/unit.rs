@@ -29,6 +29,7 @@ pub(crate) fn endings(finished: &Finished) -> Vec<(String, Ending)> {
         };
         endings.push((name.to_owned(), ending));
     }
+
     let failure_told = endings
         .iter()
         .any(|(_, ending)| matches!(ending, Err(Stop::Fail(_))));
@@ -38,6 +39,7 @@ pub(crate) fn endings(finished: &Finished) -> Vec<(String, Ending)> {
             Err(Stop::with(finished.ending(), &[finished])),
         ));
     }
+
     endings
 }
 
@@ -64,6 +66,7 @@ fn details(out: &str, name: &str) -> String {
         }
         None => &text[..text.len().min(30)],
     };
+
     if shown.is_empty() {
         "failed".to_owned()
     } else {

@@ -32,6 +32,7 @@ impl Junit {
                 status
             }
         };
+
         let mut case = TestCase::new(part, status);
         case.set_classname(group).set_time(elapsed);
         self.suites.entry(group.to_owned()).or_default().push(case);

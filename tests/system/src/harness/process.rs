@@ -74,6 +74,7 @@ pub fn spawn_with(mut command: Command, input: Stdio, dir: &Path, name: &str) ->
         .stderr(File::create(&err).with_context(|| format!("{}", err.display()))?)
         .spawn()
         .with_context(|| line.clone())?;
+
     Ok(Running {
         child,
         line,
@@ -138,20 +139,24 @@ impl Running {
                 Ok(None) => {}
                 _ => return true,
             }
+
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
+
             // Without a pidfd (kernels before 5.3) look often instead.
             let slice = if pidfd.is_some() {
                 left
             } else {
                 left.min(Duration::from_millis(5))
             };
+
             let timeout = Timespec {
                 tv_sec: slice.as_secs() as i64,
                 tv_nsec: slice.subsec_nanos().into(),
             };
+
             let _ = match &pidfd {
                 Some(fd) => poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&timeout)),
                 None => poll(&mut [], Some(&timeout)),
@@ -250,11 +255,13 @@ pub fn line_of(command: &Command) -> String {
             );
         }
     }
+
     line += &quoted(&command.get_program().to_string_lossy());
     for argument in command.get_args() {
         line.push(' ');
         line += &quoted(&argument.to_string_lossy());
     }
+
     line
 }
 

@@ -97,9 +97,11 @@ impl Report {
             .rounds
             .as_ref()
             .is_none_or(|rounds| rounds.current == 1);
+
         if let (Some(rounds), Err(Stop::Fail(_))) = (&mut self.rounds, &ending) {
             *rounds.failures.entry(name.to_owned()).or_default() += 1;
         }
+
         self.junit.record(name, &ending, elapsed);
         match ending {
             Ok(()) => {
@@ -135,11 +137,13 @@ impl Report {
     /// Prints the slowest cases, failures, skips and sums; true if nothing failed.
     pub(crate) fn conclude(mut self) -> bool {
         self.print_slowest();
+
         // Once more: of a long log, the end is what is read.
         for (name, failure) in &self.failed {
             println!("\n==== {name}");
             print_evidence(failure);
         }
+
         if !self.failed.is_empty() {
             let mut table = Table::new();
             table
@@ -151,6 +155,7 @@ impl Report {
             }
             println!("\n{table}");
         }
+
         if let Some(rounds) = &self.rounds {
             println!("\nfailures in {} rounds:", rounds.all);
             for (name, times) in &rounds.failures {
@@ -161,6 +166,7 @@ impl Report {
                 println!("  none");
             }
         }
+
         if !self.skipped.is_empty() {
             println!("\nskipped:");
             // Once, however many rounds there were.
@@ -168,12 +174,14 @@ impl Report {
                 println!("  {name}: {reason}");
             }
         }
+
         println!(
             "\n{} passed, {} failed, {} skipped",
             self.passed,
             self.failed.len(),
             self.skipped.len()
         );
+
         self.failed.is_empty()
     }
 

@@ -82,6 +82,7 @@ impl Table {
                 }
             }
         }
+
         Ok(Table { rows })
     }
 
@@ -120,6 +121,7 @@ impl Table {
             When::Always => true,
             When::WithoutHugePages => !machine.huge_pages,
         });
+
         match (&outcome.verdict, expected) {
             (Verdict::Failed(why), _) => Err(Stop::fail(why)),
             (Verdict::Passed, None) => Ok(()),

@@ -57,11 +57,13 @@ pub(crate) fn read(text: &str) -> Result<Vec<Outcome>, String> {
             }
             None => line,
         };
+
         let Some(test) = &open else { continue };
         let word = rest.rsplit_once(" ... ").map_or(rest, |(_, word)| word);
         let Some(verdict) = verdict(word.trim()) else {
             continue;
         };
+
         counted += usize::from(test.counted);
         let verdict = match verdict {
             Verdict::Failed(word) => {
@@ -70,15 +72,19 @@ pub(crate) fn read(text: &str) -> Result<Vec<Outcome>, String> {
             }
             other => other,
         };
+
         outcomes.push(Outcome {
             name: test.name.clone(),
             verdict,
         });
+
         open = None;
     }
+
     if let Some(test) = open {
         return Err(format!("{} did not end", test.name));
     }
+
     agree(text, &outcomes, counted)?;
     Ok(outcomes)
 }
@@ -89,16 +95,19 @@ fn agree(text: &str, outcomes: &[Outcome], counted: usize) -> Result<(), String>
         .lines()
         .rev()
         .find_map(|line| line.strip_prefix("Ran ")?.split(' ').next()?.parse().ok());
+
     match ran {
         Some(ran) if ran == counted => {}
         Some(ran) => return Err(format!("unittest ran {ran} tests, {counted} were seen")),
         None => return Err("unittest does not say how many tests it ran".to_owned()),
     }
+
     let last = text
         .lines()
         .rev()
         .find(|line| line.starts_with("OK") || line.starts_with("FAILED"))
         .ok_or("unittest does not say how the run ended")?;
+
     let sum = |word: &str| -> usize {
         last.split(['(', ')', ','])
             .filter_map(|part| part.trim().split_once('='))
@@ -106,22 +115,26 @@ fn agree(text: &str, outcomes: &[Outcome], counted: usize) -> Result<(), String>
             .filter_map(|(_, number)| number.parse::<usize>().ok())
             .sum()
     };
+
     let seen = |wanted: fn(&Verdict) -> bool| {
         outcomes
             .iter()
             .filter(|outcome| wanted(&outcome.verdict))
             .count()
     };
+
     let failed = sum("failures") + sum("errors") + sum("unexpected successes");
     let skipped = sum("skipped");
     let seen_failed = seen(|verdict| matches!(verdict, Verdict::Failed(_)));
     let seen_skipped = seen(|verdict| matches!(verdict, Verdict::Skipped(_)));
+
     // One test can have more than one failure, as when its tear-down fails too.
     if (failed == 0) != (seen_failed == 0) || seen_failed > failed || skipped != seen_skipped {
         return Err(format!(
             "{last:?}, but {seen_failed} failed and {seen_skipped} skipped tests were seen"
         ));
     }
+
     Ok(())
 }
 
@@ -138,11 +151,13 @@ fn begun(line: &str) -> Option<(String, bool, &str)> {
     if method.is_empty() || !method.chars().all(is_name) {
         return None;
     }
+
     let (path, rest) = rest.split_once(')')?;
     let path = path.strip_prefix("tests.")?;
     if !path.chars().all(|c| is_name(c) || c == '.') {
         return None;
     }
+
     let name = if path.rsplit('.').next() == Some(method) {
         path.to_owned()
     } else {
@@ -174,6 +189,7 @@ fn details(text: &str) -> BTreeMap<String, String> {
             .strip_prefix("ERROR: ")
             .or_else(|| line.strip_prefix("FAIL: "))
             .and_then(begun);
+
         if let Some((test, ..)) = heading {
             details.entry(test.clone()).or_default();
             name = Some(test);
@@ -186,6 +202,7 @@ fn details(text: &str) -> BTreeMap<String, String> {
             text.push('\n');
         }
     }
+
     // The reason, which Python says last, comes first in a report of one line.
     for text in details.values_mut() {
         let reason = text
@@ -196,6 +213,7 @@ fn details(text: &str) -> BTreeMap<String, String> {
             .to_owned();
         *text = format!("{reason}\n{}", text.trim_end());
     }
+
     details
 }
 
@@ -220,11 +238,13 @@ mod tests {
              test_d (tests.test_x.T.test_d) ... skipped \"it's not\"\n",
             "Ran 4 tests in 0.1s\n\nOK (skipped=2)",
         );
+
         let outcomes = read(&text).unwrap();
         let names: Vec<&str> = outcomes
             .iter()
             .map(|outcome| outcome.name.as_str())
             .collect();
+
         assert_eq!(
             names,
             [
@@ -234,6 +254,7 @@ mod tests {
                 "test_x.T.test_d"
             ]
         );
+
         assert_eq!(outcomes[1].verdict, Verdict::Skipped("not here".to_owned()));
         assert_eq!(outcomes[2].verdict, Verdict::Passed);
         assert_eq!(outcomes[3].verdict, Verdict::Skipped("it's not".to_owned()));

@@ -74,11 +74,13 @@ impl Field {
             .as_array()
             .and_then(|all| all.iter().find(|queue| queue["kind"] == "netem"))
             .ok_or_else(|| Stop::fail(format!("no netem at {}", side.interface())))?;
+
         let counter = |name: &str| {
             netem[name]
                 .as_u64()
                 .ok_or_else(|| Stop::fail(format!("tc tells no {name}")))
         };
+
         Ok(Harm {
             passed: counter("packets")?,
             lost: counter("drops")?,
@@ -91,6 +93,7 @@ impl Field {
     /// That a bad network does what it is said to do to a side's packets.
     pub(super) fn is_bad_from(&self, side: Side) -> Ending {
         const LIMIT: Duration = Duration::from_secs(30);
+
         let before = self.harm(side)?;
         let mut command = self.plain(side, "python3");
         let to = side.other().address(Family::V4);
@@ -102,13 +105,16 @@ impl Field {
             thread::sleep(Duration::from_millis(20));
             seen = self.harm(side)?;
         }
+
         let seen = seen.since(before);
+
         // Beside these there may be a packet or two of the kernels' own.
         let doubled = (seen.passed + seen.lost).saturating_sub(MANY);
         if seen.lost == 0 || seen.reordered == 0 || doubled < 5 {
             let what = format!("of {MANY} packets {doubled} were doubled: {seen:?}");
             return Err(Stop::fail(what));
         }
+
         Ok(())
     }
 

@@ -74,6 +74,7 @@ pub(super) fn exchange(
         port,
         dir,
     )?;
+
     let words = line(stock.client);
     let mut command = field.command(setting.server.other(), &words[0]);
     command.args(&words[1..]);
@@ -96,12 +97,14 @@ pub(super) fn connected(
     if setting.bad && setting.server == Side::Rxe {
         return Err(Stop::Skip(differs::asks_too_soon().to_owned()));
     }
+
     let words = |side: Side| -> Vec<String> {
         let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         words.extend(["-R", "-F", "-d", side.device(), "-p"].map(str::to_owned));
         words.push(port.to_string());
         words
     };
+
     let server = serve(
         field,
         setting.server,
@@ -110,6 +113,7 @@ pub(super) fn connected(
         port,
         dir,
     )?;
+
     let side = setting.server.other();
     let words = words(side);
     let mut command = field.command(side, &words[0]);
@@ -127,6 +131,7 @@ pub(super) fn connected(
 /// Datagrams from one member of a group to another, which awaits 10 of `count`.
 pub(super) fn multicast(field: &Field, setting: &Setting, count: u32, dir: &Path) -> Ending {
     const GROUP: std::net::Ipv4Addr = std::net::Ipv4Addr::new(239, 78, 1, 1);
+
     let command = |side: Side, count: u32| {
         let mut command = field.command(side, "mckey");
         command.args(["-m", &GROUP.to_string(), "-C", &count.to_string()]);
@@ -139,10 +144,12 @@ pub(super) fn multicast(field: &Field, setting: &Setting, count: u32, dir: &Path
         let wanted = format!("{:08X}", u32::from_le_bytes(GROUP.octets()));
         table.is_ok_and(|table| table.contains(&wanted))
     };
+
     if !server.wait_until(LISTEN_LIMIT, joined) {
         let server = server.finish(Duration::ZERO);
         return Err(Stop::with("the receiver does not join", &[&server]));
     }
+
     let mut sender = command(setting.server.other(), count);
     sender.arg("-s");
     let client = process::run(sender, dir, "sender", LIMIT)?;

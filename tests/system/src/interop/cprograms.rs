@@ -31,6 +31,7 @@ pub(super) fn run(
             ("GID_INDEX", gid),
         ])
     };
+
     let mut peer = field.prefix(setting.server);
     peer.push("env".into());
     for (variable, value) in place(setting.server)? {
@@ -45,11 +46,13 @@ pub(super) fn run(
         }
         Ok(command)
     };
+
     let listed = process::run(command(&["--list"])?, dir, "list", LIMIT)?;
     let tests: Vec<&str> = match choice {
         Choice::Only(tests) => tests.to_vec(),
         Choice::All => listed.out.lines().collect(),
     };
+
     let mut endings: Vec<(String, Ending)> = Vec::new();
     for test in tests {
         if let Some(why) = differs::skipped(name, test, setting.server) {
@@ -63,5 +66,6 @@ pub(super) fn run(
                 .map(|(_, ending)| (test.to_owned(), ending)),
         );
     }
+
     Ok(endings)
 }

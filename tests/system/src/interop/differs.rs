@@ -95,6 +95,7 @@ pub(crate) fn skips() -> String {
         };
         table += &row(&[&format!("`{program}.c` `{test}`"), place, why]);
     }
+
     let Runs {
         asks_too_soon,
         no_xrc,

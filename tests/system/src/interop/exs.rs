@@ -29,6 +29,7 @@ pub(super) fn plan() -> Vec<(Program, Setting)> {
             } else {
                 FAMILIES[index % 2]
             };
+
             let setting = |server| Setting {
                 server,
                 family,
@@ -41,6 +42,7 @@ pub(super) fn plan() -> Vec<(Program, Setting)> {
             runs.push((Program::Exs(name, mode, Ends::Alone), setting(Side::Rxe)));
         }
     }
+
     runs
 }
 
@@ -69,6 +71,7 @@ pub(super) fn run(
         let (prefix, address) = (field.prefix(peer), peer.address(setting.family));
         exs_with_peer(&mut command, &prefix, address);
     }
+
     exs_results(&process::run(command, dir, name, LIMIT)?)
 }
 

@@ -53,6 +53,7 @@ pub(super) fn client_killed(field: &Field, setting: &Setting, port: u16, dir: &P
     if server.status.is_none() {
         return Err(Stop::with("the server waits still", &evidence));
     }
+
     Ok(())
 }
 
@@ -60,6 +61,7 @@ pub(super) fn client_killed(field: &Field, setting: &Setting, port: u16, dir: &P
 /// and says nothing else before.
 pub(super) fn fio_sends(field: &Field, setting: &Setting, port: u16, dir: &Path) -> Ending {
     const ENDED: &str = "cq completion status 13(RNR retry counter exceeded)";
+
     let line = "fio --ioengine=rdma --thread --verb=send --bs=4k --size=16m --port PORT";
     let address = setting.server.address(setting.family);
     let mut words = cm::words(line, address, port);
@@ -73,12 +75,14 @@ pub(super) fn fio_sends(field: &Field, setting: &Setting, port: u16, dir: &Path)
     client.wait_until(LIMIT, |client| {
         client.errors().contains("completion status")
     });
+
     // Both wait then for completions that do not come.
     let (client, server) = (client.kill(), server.kill());
     let said = client
         .err
         .lines()
         .find(|line| line.contains("completion status"));
+
     match said.is_some_and(|line| line.contains(ENDED)) && !client.success() {
         true => Ok(()),
         false => Err(Stop::with(
@@ -97,6 +101,7 @@ pub(super) fn iperf3_stops(field: &Field, setting: &Setting, port: u16, dir: &Pa
         command.args(&words[1..]).env("LD_PRELOAD", cm::RSOCKETS);
         command
     };
+
     let line = "iperf3 -4 -s -1 -B ADDR -p PORT --forceflush";
     let server = process::spawn(command(setting.server, line), dir, "server")?;
     let deadline = Instant::now() + LISTEN_LIMIT;
@@ -106,6 +111,7 @@ pub(super) fn iperf3_stops(field: &Field, setting: &Setting, port: u16, dir: &Pa
             return Err(Stop::with("the server does not come to listen", &[&server]));
         }
     }
+
     let line = "iperf3 -4 -c ADDR -p PORT -t 5 -i 1 --forceflush";
     let client = command(setting.server.other(), line);
     let client = process::run(client, dir, "client", LIMIT / 3)?;
@@ -115,6 +121,7 @@ pub(super) fn iperf3_stops(field: &Field, setting: &Setting, port: u16, dir: &Pa
         moved.first().is_some_and(|amount| amount == first)
             && moved.iter().skip(1).all(|amount| amount == "0.00 Bytes")
     };
+
     match stops(&sent, "128 KBytes") && stops(&received, "0.00 Bytes") {
         true => Ok(()),
         false => Err(Stop::with(

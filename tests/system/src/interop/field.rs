@@ -125,6 +125,7 @@ impl Field {
         ] {
             must(words("modprobe", &[module]))?;
         }
+
         let namespace = Namespace::new()?;
         let (near, far) = (Side::Rxe.interface(), Side::Ferroce.interface());
         let pair = ["link", "add", near, "type", "veth", "peer", "name", far];
@@ -135,6 +136,7 @@ impl Field {
             ferroce: Host::new(programs, Side::Ferroce.address(Family::V4), Some(namespace))?,
             mtu,
         };
+
         for side in [Side::Rxe, Side::Ferroce] {
             let interface = side.interface();
             let (v4, v6) = (side.address(Family::V4), side.address(Family::V6));
@@ -144,6 +146,7 @@ impl Field {
                 side,
                 &["addr", "add", &format!("{v4}/24"), "dev", interface],
             )?;
+
             // Without a search for duplicates, which would take a second.
             let v6 = format!("{v6}/64");
             field.ip(side, &["-6", "addr", "add", &v6, "dev", interface, "nodad"])?;
@@ -153,11 +156,13 @@ impl Field {
                 field.ip(side, &["neigh", "add", at, "lladdr", far, "dev", interface])?;
             }
         }
+
         let device = Side::Rxe.device();
         must(words(
             "rdma",
             &["link", "add", device, "type", "rxe", "netdev", near],
         ))?;
+
         field.ferroce.up_with(&["--netdev", far])?;
         Ok(field)
     }

@@ -40,6 +40,7 @@ type Step = (usize, Program, Setting);
 /// Runs the plan.
 pub(super) fn run(share: &Path, scope: &Scope) -> Result<()> {
     let outcomes = File::create(share.join(OUTCOMES)).context("the file of outcomes")?;
+
     // In memory: through the shared directory each file would take milliseconds.
     let dir = tempfile::tempdir()?;
     let begun = Instant::now();
@@ -49,6 +50,7 @@ pub(super) fn run(share: &Path, scope: &Scope) -> Result<()> {
         "both sides are up after {:.1} s",
         begun.elapsed().as_secs_f64()
     );
+
     let mut runner = Runner { outcomes, field };
     let mut bad = false;
     let steps: Vec<Step> = scope
@@ -61,12 +63,14 @@ pub(super) fn run(share: &Path, scope: &Scope) -> Result<()> {
             scope.wants(&format!("{} ({})", program.name(), setting.name()))
         })
         .collect();
+
     for section in steps.chunk_by(|(_, _, a), (_, _, b)| (a.bad, a.mtu) == (b.bad, b.mtu)) {
         runner.section(section, &mut bad, dir.path())?;
     }
     if bad {
         runner.end_badness()?;
     }
+
     for (program, setting, ending, seconds) in wire::all(&mut runner.field, scope, dir.path()) {
         runner.tell(program, setting, ending, seconds)?;
     }
@@ -89,15 +93,18 @@ impl Runner {
                 Err(stop) => self.tell(program.name(), setting, Err(stop), 0.0)?,
             }
         }
+
         for &(index, program, setting) in steps.iter().filter(|step| !waits(step)) {
             let prepared = self.prepare(&setting, bad);
             self.one(index, program, setting, prepared, dir)?;
         }
+
         for (program, setting, from, asked) in unanswered {
             let ending = asked.end();
             let seconds = from.elapsed().as_secs_f64();
             self.tell(program.name(), setting, ending, seconds)?;
         }
+
         Ok(())
     }
 
@@ -134,6 +141,7 @@ impl Runner {
             }
             Err(stop) => vec![(program.name(), Err(stop))],
         };
+
         let each = from.elapsed().as_secs_f64() / endings.len().max(1) as f64;
         for (name, ending) in endings {
             self.tell(name, setting, ending, each)?;

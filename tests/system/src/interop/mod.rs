@@ -135,10 +135,12 @@ pub fn run(scope: &Scope, share: &Path) -> Result<(Vec<Run>, String), Stop> {
             _ => {}
         }
     }
+
     let this = std::env::current_exe().map_err(anyhow::Error::from)?;
     let (this, dir) = (this.to_string_lossy(), share.to_string_lossy());
     let mut command = vec![&*this, "interop", "--inside", &*dir];
     command.extend(plan.option());
+
     // In one word, as a part may begin like an option.
     let parts: Vec<String> = scope
         .only
@@ -158,6 +160,7 @@ pub fn run(scope: &Scope, share: &Path) -> Result<(Vec<Run>, String), Stop> {
             elapsed: finished.elapsed,
         });
     }
+
     Ok((runs, table))
 }
 
@@ -173,6 +176,7 @@ fn result(text: &str, finished: &Finished) -> (Vec<Run>, String) {
             elapsed: Duration::from_secs_f64(outcome.seconds),
         })
         .collect();
+
     if !finished.success() || runs.is_empty() {
         let ending = Err(Stop::with(
             format!("the runner: {}", finished.ending()),
@@ -184,6 +188,7 @@ fn result(text: &str, finished: &Finished) -> (Vec<Run>, String) {
             elapsed: finished.elapsed,
         });
     }
+
     (runs, table)
 }
 
@@ -210,6 +215,7 @@ pub fn command(scope: &Scope, inside: Option<&Path>, table: Option<&Path>) -> Re
         inside::run(share, scope)?;
         return Ok(true);
     }
+
     packages::ensure(packages::INTEROP)?;
     build::product()?;
     let (runs, text) = run(scope, &build::scratch("interop")?).map_err(Stop::into_error)?;
@@ -221,6 +227,7 @@ pub fn command(scope: &Scope, inside: Option<&Path>, table: Option<&Path>) -> Re
     if let Some(file) = table {
         std::fs::write(file, &text)?;
     }
+
     Ok(report.conclude())
 }
 
@@ -241,16 +248,19 @@ mod tests {
             err: "Kernel panic".to_owned(),
             elapsed: Duration::ZERO,
         };
+
         // A line that was cut off is none.
         let (runs, table) = result(&format!("{told}\n{}", &told[..40]), &finished);
         assert!(table.contains("| rping |  |  |  |  | ok |"), "{table}");
         let [rping, end] = &runs[..] else {
             panic!("{} runs", runs.len());
         };
+
         assert!(rping.name.starts_with("rping") && rping.ending.is_ok());
         let Err(Stop::Fail(failure)) = &end.ending else {
             panic!("a crash is no failure");
         };
+
         assert_eq!(failure.commands[0].err, "Kernel panic");
     }
 

@@ -27,6 +27,7 @@ impl Outcome {
             Err(Stop::Skip(why)) => ("skipped", why),
             Err(stop) => ("failed", format!("{:#}", stop.into_error())),
         };
+
         json!({
             "program": self.program,
             "server": self.setting.server.name(),
@@ -49,6 +50,7 @@ impl Outcome {
             "skipped" => Err(Stop::Skip(why())),
             _ => Err(Stop::fail(why())),
         };
+
         let named = |name: &str, all: &[&'static str]| all.iter().position(|one| *one == name);
         let sides = [Side::Rxe, Side::Ferroce];
         let families = [Family::V4, Family::V6];
@@ -78,6 +80,7 @@ mod tests {
             mtu: 9000,
             bad: true,
         };
+
         for why in [None, Some("two\nlines")] {
             let line = Outcome {
                 program: "rping".to_owned(),

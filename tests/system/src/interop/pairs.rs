@@ -37,8 +37,10 @@ fn pair(
         let server = server.finish(Duration::ZERO);
         return Err(Stop::with("the server does not come to listen", &[&server]));
     }
+
     let mut client = command(setting.server.other())?;
     client.arg(setting.server.address(Family::V4));
+
     // Many megabytes, and so an exception.
     let limit = if has_all_sizes(line) {
         3 * LIMIT
@@ -95,11 +97,13 @@ pub(super) fn pingpong(
         }
         Ok(options.into_iter().map(str::to_owned).collect())
     })?;
+
     let retries = retries()? - before;
     let (rxe, ferroce) = match setting.server {
         Side::Rxe => (&ends.server, &ends.client),
         Side::Ferroce => (&ends.client, &ends.server),
     };
+
     let mut whole = vec![&ends.client, &ends.server];
     let lacks_an_acknowledgement = left_alone(rxe, ferroce)
         || left_alone(ferroce, rxe)
@@ -109,6 +113,7 @@ pub(super) fn pingpong(
     } else {
         ends.clean()?;
     }
+
     for finished in whole {
         if finished.out.contains("invalid data") {
             return Err(ends.fail("the received bytes are wrong".to_owned()));
@@ -117,6 +122,7 @@ pub(super) fn pingpong(
             return Err(ends.fail("the result is missing".to_owned()));
         }
     }
+
     Ok(())
 }
 
@@ -170,6 +176,7 @@ mod tests {
         assert!(left_alone(&finished(1, "", lost), &done));
         let counted = format!("{lost}parse WC failed 2\n");
         assert!(left_alone(&finished(1, "", &counted), &done));
+
         // The other end must have had all of it.
         assert!(!left_alone(&finished(1, "", lost), &finished(1, "", lost)));
         let flushed = "Failed status Work Request Flushed Error (5) for wr_id 1\n";
@@ -181,6 +188,7 @@ mod tests {
             ..finished(0, "", "")
         };
         assert!(asks_for_ever(&killed, &done, 800));
+
         // A server that has not got the last message does not ask.
         assert!(!asks_for_ever(&killed, &done, 20));
         assert!(!asks_for_ever(&killed, &finished(1, "", lost), 800));

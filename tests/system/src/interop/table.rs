@@ -49,16 +49,20 @@ pub(super) fn markdown(outcomes: &[Outcome]) -> String {
                     .add(outcome);
             }
         }
+
         if rows.is_empty() {
             continue;
         }
+
         text += if bad {
             "\nOver a network that loses, doubles and reorders:\n\n"
         } else {
             "\nOver a good network:\n\n"
         };
+
         text += "| program | ferroce serves: IPv4 1500 | 9000 | IPv6 1500 | 9000 | rxe serves: IPv4 1500 | 9000 | IPv6 1500 | 9000 |\n";
         text += "|---|---|---|---|---|---|---|---|---|\n";
+
         for row in rows {
             text += &format!("| {row} |");
             for column in 0..columns.len() {
@@ -68,6 +72,7 @@ pub(super) fn markdown(outcomes: &[Outcome]) -> String {
             text.push('\n');
         }
     }
+
     text
 }
 
@@ -112,12 +117,14 @@ mod tests {
             mtu: 9000,
             bad: false,
         };
+
         let outcome = |program: &str, ending| Outcome {
             program: program.to_owned(),
             setting,
             ending,
             seconds: 0.0,
         };
+
         let outcomes = [
             outcome("data.c: a", Ok(())),
             outcome("data.c: b", Err(Stop::fail("no"))),

@@ -41,6 +41,7 @@ pub(super) fn all(field: &mut Field, scope: &Scope, dir: &Path) -> Vec<Done> {
         if !scope.wants(name) {
             return;
         }
+
         for setting in settings {
             let from = Instant::now();
             let ending = field
@@ -54,6 +55,7 @@ pub(super) fn all(field: &mut Field, scope: &Scope, dir: &Path) -> Vec<Done> {
             ));
         }
     };
+
     let plan = scope.plan();
     let all = match plan {
         // Its programs are about a library.
@@ -69,6 +71,7 @@ pub(super) fn all(field: &mut Field, scope: &Scope, dir: &Path) -> Vec<Done> {
         run("captured: Identification, ICRC", &all, captured);
         run("XRC", &over_v4[..2], xrc);
     }
+
     run("one bit flipped", &all, one_bit);
     done
 }
@@ -140,6 +143,7 @@ fn cut_sends(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
 /// wrong ICRC.
 fn accepted(field: &Field, setting: &Setting, dir: &Path) -> Ending {
     let before = Traffic::now(field)?;
+
     // The server of READs sends responses; all of these are cut from long sends.
     for (line, port) in [
         ("ib_write_bw -s 100000 -n 10", 18_100),
@@ -147,19 +151,23 @@ fn accepted(field: &Field, setting: &Setting, dir: &Path) -> Ending {
     ] {
         perform(field, Program::Perftest(line), setting, port, dir)?;
     }
+
     let mut seen = before.since(field)?;
+
     // What was sent last may still be under way to a counter.
     let deadline = Instant::now() + Duration::from_secs(5);
     while seen.sent != seen.taken && Instant::now() < deadline {
         thread::sleep(Duration::from_millis(50));
         seen = before.since(field)?;
     }
+
     if seen.sent != seen.taken || seen.wrong != 0 || seen.sent.contains(&0) {
         return Err(Stop::fail(format!(
             "rxe and ferroce sent {:?} packets, the other took {:?}, wrong ICRCs at ferroce: {}",
             seen.sent, seen.taken, seen.wrong
         )));
     }
+
     Ok(())
 }
 
@@ -178,6 +186,7 @@ fn damaged_on_the_way(field: &mut Field, setting: &Setting, dir: &Path) -> Endin
     }
     field.cut_early(true)?;
     let line = "ibv_rc_pingpong -c -s 50000 -n 40";
+
     // The last acknowledgement may be among what is dropped.
     let bad = Setting {
         bad: true,
@@ -187,11 +196,13 @@ fn damaged_on_the_way(field: &mut Field, setting: &Setting, dir: &Path) -> Endin
     field.mend()?;
     ending?;
     let seen = before.since(field)?;
+
     // What ferroce sends has a UDP checksum of the kernel's, which sees most of it before rdma_rxe
     // does.
     if seen.wrong == 0 {
         return Err(Stop::fail("ferroce saw no wrong ICRC"));
     }
+
     Ok(())
 }
 
@@ -223,6 +234,7 @@ fn one_bit(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
     };
     let (from, to) = (address(sender)?, address(setting.server)?);
     let good = pcap::with_icrc(&datagram(), SocketAddr::new(from, SOURCE_PORT), to);
+
     // PSN, source queue pair, first and last byte of the MAD, both ends of the ICRC.
     let places = [
         11,
@@ -233,6 +245,7 @@ fn one_bit(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
         good.len() - 4,
         good.len() - 1,
     ];
+
     let before = Traffic::now(field)?;
     let mut payloads = Vec::new();
     for place in places {
@@ -242,6 +255,7 @@ fn one_bit(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
             payloads.push(bad);
         }
     }
+
     // Packets of one sender are handled in order: when the good one is there, the bad ones have
     // been dealt with.
     payloads.push(good.clone());
@@ -254,6 +268,7 @@ fn one_bit(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
         wait(|| Ok(before.since(field)?.wrong == damaged))
             .map_err(|stop| told(field, &before, stop))?;
     }
+
     match taken(&before.since(field)?) {
         1 => Ok(()),
         taken => Err(Stop::fail(format!("{taken} packets were taken, not 1"))),
@@ -328,6 +343,7 @@ fn captured(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
             .iter()
             .filter(move |packet| packet.source().to_string() == side.address(setting.family))
     };
+
     for side in [Side::Rxe, Side::Ferroce] {
         let all = from(side).count();
         let wrong = from(side).filter(|packet| !packet.icrc_is_right()).count();
@@ -338,12 +354,14 @@ fn captured(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
             )));
         }
     }
+
     let numbered = from(Side::Rxe)
         .filter(|packet| packet.identification() != Some(0))
         .count();
     if numbered == 0 {
         return Err(Stop::fail("rdma_rxe numbers no packet"));
     }
+
     Ok(())
 }
 

@@ -50,8 +50,10 @@ impl Capture {
         if packages::which("dumpcap").is_none() {
             return Err(Stop::Skip("dumpcap is not installed".to_owned()));
         }
+
         let file = dir.join("capture.pcap");
         let _ = std::fs::remove_file(&file);
+
         // What tshark itself captures with; it starts sooner.
         let mut command = host.plain("dumpcap");
         command.args([
@@ -66,8 +68,10 @@ impl Capture {
             "-B",
             "64",
         ]);
+
         command.args(["-c", &packets.to_string(), "-w"]).arg(&file);
         let mut dumpcap = process::spawn(command, dir, "dumpcap")?;
+
         // It has opened the interface when the file has its header.
         let has_header =
             |_: &Running| std::fs::metadata(&file).is_ok_and(|metadata| metadata.len() >= 24);
@@ -81,6 +85,7 @@ impl Capture {
             }
             return Err(Stop::with("dumpcap does not capture", &[&finished]));
         }
+
         Ok(Capture { dumpcap, file })
     }
 
@@ -123,6 +128,7 @@ pub(crate) fn capture(lab: &mut Lab) -> Ending {
     ];
     let ports: Vec<u16> = lines.iter().map(|_| lab.port()).collect();
     let site = lab.site(Place::Veth(9000))?;
+
     // A capture on the sender's side shows what the kernel passes to the device: cut packets, once
     // the device says that it takes no uncut ones.
     site.segment_in_software()?;
@@ -139,6 +145,7 @@ pub(crate) fn capture(lab: &mut Lab) -> Ending {
         };
         pair.run(site.server(), site.client(), &dir)?.clean()?;
     }
+
     let file = capture.finish()?;
     let ask = |filter: &str| -> Result<(usize, String), Stop> {
         let mut command = std::process::Command::new("tshark");
@@ -152,6 +159,7 @@ pub(crate) fn capture(lab: &mut Lab) -> Ending {
             finished.out.lines().next().unwrap_or_default().to_owned(),
         ))
     };
+
     let (all, _) = ask("udp.port == 4791")?;
     let (roce, _) = ask("infiniband.bth && infiniband.invariant.crc")?;
     let (bad, example) = ask("_ws.malformed || infiniband.bth.opcode > 0x81")?;
@@ -160,21 +168,25 @@ pub(crate) fn capture(lab: &mut Lab) -> Ending {
             "of {all} packets, {roce} decode as RoCEv2"
         )));
     }
+
     if bad > 0 {
         return Err(Stop::fail(format!(
             "{bad} of {all} packets are malformed, the first: {example}"
         )));
     }
+
     let packets = pcap::read(&file)?;
     let wrong = packets
         .iter()
         .filter(|packet| !packet.icrc_is_right())
         .count();
+
     if wrong > 0 || packets.is_empty() {
         return Err(Stop::fail(format!(
             "{wrong} of {} packets have a wrong ICRC",
             packets.len()
         )));
     }
+
     Ok(())
 }

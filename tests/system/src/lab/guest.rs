@@ -105,6 +105,7 @@ mod tests {
             .env("GUEST_KERNEL", "linux-image-0")
             .env("GUEST_START", "2")
             .env("GUEST_TIMEOUT", seconds.to_string());
+
         let finished = process::run(command, dir.path(), "script", Duration::from_secs(60));
         there_was_one(finished.unwrap())
     }
@@ -127,6 +128,7 @@ mod tests {
     #[test]
     fn one_that_does_not_start_is_started_again() {
         const SECOND: &str = "[ -e $control/first ] && { echo 0 >$control/status; exit; }; touch $control/first; exec sleep 50";
+
         let finished = script(SECOND, 60).ok().expect("a second start is skipped");
         assert!(finished.success(), "{}", finished.err);
         assert!(
@@ -134,6 +136,7 @@ mod tests {
             "{}",
             finished.err
         );
+
         let never = script("exec sleep 50", 60)
             .ok()
             .expect("a guest that hangs is skipped");
@@ -143,6 +146,7 @@ mod tests {
             "{}",
             never.err
         );
+
         // What runs already is not begun twice.
         let slow = script(
             "touch $control/started; sleep 4; echo 7 >$control/status",

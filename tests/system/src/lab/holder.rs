@@ -26,16 +26,19 @@ impl Holder {
             .stderr(Stdio::piped())
             .spawn()
             .context(program.clone())?;
+
         let mut word = String::new();
         if let Some(out) = child.stdout.as_mut() {
             BufReader::new(out)
                 .read_line(&mut word)
                 .context(program.clone())?;
         }
+
         if word.trim() != INSIDE {
             let output = child.wait_with_output().context(program)?;
             bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
         }
+
         Ok(Holder(child))
     }
 

@@ -158,12 +158,14 @@ impl Host {
         let process = pidfd_open(pid, PidfdFlags::empty()).context("watching the daemon")?;
         rustix::process::kill_process(pid, Signal::KILL).context("killing the daemon")?;
         self.up = false;
+
         // Until it has let go of everything.
         let mut ended = [PollFd::new(&process, PollFlags::IN)];
         let limit = Timespec {
             tv_sec: 10,
             tv_nsec: 0,
         };
+
         match poll(&mut ended, Some(&limit)).context("waiting for the daemon's end")? {
             0 => bail!("the daemon outlives SIGKILL by 10 s"),
             _ => Ok(()),
@@ -206,12 +208,14 @@ impl Host {
             }
             None => Command::new(program),
         };
+
         for name in VARIABLES {
             command.env_remove(name);
         }
         if !self.loopback {
             command.env("FERROCE_LOOPBACK", "off");
         }
+
         command
     }
 

@@ -108,6 +108,7 @@ impl Site {
             }
             Place::VethIpv6(mtu) => joined(programs, mtu, netns::ADDRESSES_V6)?,
         };
+
         for (index, host) in hosts.iter_mut().enumerate() {
             match place {
                 // By interface here, so that both ways of naming the address are used.
@@ -115,6 +116,7 @@ impl Site {
                 _ => host.up()?,
             }
         }
+
         Ok(Site { place, hosts })
     }
 

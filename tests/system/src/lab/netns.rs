@@ -58,6 +58,7 @@ impl Pair {
             space.ip(&["addr", "add", &format!("{address}/24"), "dev", interface])?;
             space.ip(&["link", "set", interface, "up"])?;
         }
+
         Ok(Pair { a, b })
     }
 

@@ -42,6 +42,7 @@ impl Contestant {
         if fs::read_to_string("/proc/sys/kernel/hostname")?.trim() != "guest" {
             bail!("this is for the guest of tests/interop");
         }
+
         for module in ["rdma_rxe", "rdma_ucm"] {
             netns::done(Command::new("modprobe").arg(module))?;
         }
@@ -59,6 +60,7 @@ impl Contestant {
                 ferroce: None,
             });
         }
+
         Contestant::new("rxe", ends)
     }
 
@@ -78,6 +80,7 @@ impl Contestant {
                 ferroce: Some(host),
             });
         }
+
         Contestant::new("ferroce", ends)
     }
 
@@ -110,6 +113,7 @@ fn wire() -> Result<()> {
         "link", "add", a, "mtu", &mtu, "type", "veth", "peer", "name", b, "mtu", &mtu,
     ])?;
     fs::write("/proc/sys/net/ipv4/conf/all/rp_filter", "0")?;
+
     for (this, other, table) in [(0, 1, "100"), (1, 0, "101")] {
         let (interface, from, to) = (INTERFACES[this], ADDRESSES[this], ADDRESSES[other]);
         for (name, value) in [("accept_local", "1"), ("rp_filter", "0")] {
@@ -122,6 +126,7 @@ fn wire() -> Result<()> {
             "rule", "add", "pref", table, "oif", interface, "lookup", table,
         ])?;
     }
+
     // Ours come before the table of this host's own addresses.
     ip(&["rule", "add", "pref", "200", "lookup", "local"])?;
     ip(&["rule", "del", "pref", "0"])

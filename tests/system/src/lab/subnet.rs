@@ -89,6 +89,7 @@ impl Subnet {
             dir: dir.to_owned(),
             count: 0,
         };
+
         let end = |switch: usize, port: usize| {
             format!("127.0.100.{switch}:{}", usize::from(SWITCH_PORT) + port)
         };
@@ -109,11 +110,13 @@ impl Subnet {
             let running = process::spawn(command, dir, &format!("switch{switch}"))?;
             subnet._switches.push(running);
         }
+
         for number in 1..=hosts {
             let (switch, port) = (1 + (number - 1) / half, (number - 1) % half);
             let cable = format!("127.0.0.{number}:{HOST_PORT}={}", end(switch, port));
             subnet.hosts.push(self::host(programs, number, &[&cable])?);
         }
+
         Ok(subnet)
     }
 

@@ -50,11 +50,13 @@ const CC: Compiler = Compiler {
 pub(crate) fn compile_by(name: &str, compiler: &Compiler) -> Result<PathBuf> {
     let sources = sources();
     let program = build::scratch("verbs")?.join(format!("{name}{}", compiler.suffix));
+
     // Those of the connection manager have a second process of their own, or none.
     let common: &[&str] = match name.starts_with("cm_") {
         true => &["harness.c", "device.c", "cm_ids.c"],
         false => &["harness.c", "device.c", "endpoint.c", "remote.c"],
     };
+
     let own = format!("{name}.c");
     let inputs = common.iter().copied().chain(iter::once(own.as_str()));
     let inputs: Vec<_> = inputs.map(|file| sources.join(file)).collect();
@@ -68,6 +70,7 @@ pub(crate) fn compile_by(name: &str, compiler: &Compiler) -> Result<PathBuf> {
         "cm_ids.h",
     ]
     .map(|file| sources.join(file));
+
     // Cases beside this one want the same program, and one that runs must not be replaced: it
     // starts itself once more, by its name.
     let _alone = alone()?;
@@ -79,6 +82,7 @@ pub(crate) fn compile_by(name: &str, compiler: &Compiler) -> Result<PathBuf> {
     if modified(&program).is_some_and(|built| Some(built) > newest) {
         return Ok(program);
     }
+
     let libraries = [
         "-pthread",
         "-Wl,--as-needed",
@@ -87,6 +91,7 @@ pub(crate) fn compile_by(name: &str, compiler: &Compiler) -> Result<PathBuf> {
         "-lmlx5",
         "-lefa",
     ];
+
     let arguments = inputs
         .into_iter()
         .map(OsString::from)
@@ -130,6 +135,7 @@ fn compile_with_by(
         .args(["-Wall", "-Wextra", "-Werror", "-o"])
         .arg(&unfinished)
         .args(arguments);
+
     let output = command.output().context(compiler.to_owned())?;
     if !output.status.success() {
         bail!(
@@ -138,6 +144,7 @@ fn compile_with_by(
             String::from_utf8_lossy(&output.stderr)
         );
     }
+
     fs::rename(&unfinished, program).with_context(|| format!("{}", program.display()))
 }
 
@@ -170,6 +177,7 @@ pub(crate) fn endings(finished: &Finished) -> Vec<(String, Ending)> {
         } else {
             continue;
         };
+
         let (name, why) = rest.split_once(": ").unwrap_or((rest, ""));
         let ending = match verdict {
             "ok" => Ok(()),
@@ -178,6 +186,7 @@ pub(crate) fn endings(finished: &Finished) -> Vec<(String, Ending)> {
         };
         endings.push((name.to_owned(), ending));
     }
+
     let told_failure = endings
         .iter()
         .any(|(_, ending)| matches!(ending, Err(Stop::Fail(_))));
@@ -197,6 +206,7 @@ pub(crate) fn endings(finished: &Finished) -> Vec<(String, Ending)> {
             Err(Stop::with("no test reported", &[finished])),
         ));
     }
+
     endings
 }
 

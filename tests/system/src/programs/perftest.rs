@@ -76,15 +76,18 @@ impl Pair {
             let server = server.finish(Duration::ZERO);
             return Err(Stop::with("the server does not come to listen", &[&server]));
         }
+
         let mut command = self.command(client_host);
         command.arg(server_host.address());
         let client = process::run(command, dir, &format!("client-{}", self.port), self.limit)?;
+
         // The ends finish together; a server without its client need not be waited for long.
         let patience = if client.success() {
             self.limit
         } else {
             Duration::from_secs(5)
         };
+
         Ok(Ends {
             server: server.finish(patience),
             client,
@@ -216,6 +219,7 @@ pub(crate) fn odd(stderr: &str) -> Option<&str> {
         "Max msg size in UD is MTU",
         "Changing to this MTU",
     ];
+
     stderr
         .lines()
         .find(|line| !line.trim().is_empty() && !KNOWN.iter().any(|known| line.contains(known)))
@@ -254,15 +258,18 @@ mod tests {
             bytes: 2,
             figures: figures.to_vec(),
         };
+
         let (inf, nan) = (f64::INFINITY, f64::NAN);
         let sound = row(&[1.0, 9.0, 2.0, 2.5, nan, 8.0, 9.0]);
         let lacking = row(&[inf, inf, inf, inf, nan, inf, inf]);
         let table = [sound.clone(), lacking.clone(), lacking];
         assert!(first_unsound(&table, 2).is_none());
         assert!(first_unsound(&table, 1).is_some());
+
         // What CI saw of `ib_send_lat -D 1`: an average time and a rate.
         assert!(first_unsound(&[row(&[inf, 0.0])], 1).is_none());
         assert!(first_unsound(&[row(&[inf, 0.0])], 0).is_some());
+
         // A figure that is missing among others is another matter.
         let torn = row(&[1.0, inf, 2.0, 2.5, 0.5, 8.0, 9.0]);
         assert!(first_unsound(&[sound, torn], 2).is_some());

@@ -36,6 +36,7 @@ impl Streams {
             let server = server.kill();
             return Err(Stop::with("the server does not come to listen", &[&server]));
         }
+
         let mut command = client_host.run(&program);
         command.args(["client", &port.to_string(), &server_host.address]);
         command.args(seconds.map(|seconds| seconds.to_string()));
@@ -48,6 +49,7 @@ impl Streams {
                 &[&client, &server],
             ));
         }
+
         Ok(streams)
     }
 

@@ -64,6 +64,7 @@ impl Suite {
 
     fn copy(&self, from: &Path, left_out: impl Fn(&str) -> bool) -> Result<()> {
         fs::create_dir(self.tests())?;
+
         for entry in fs::read_dir(from).with_context(|| format!("{}", from.display()))? {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -77,6 +78,7 @@ impl Suite {
                 }
             }
         }
+
         Ok(())
     }
 }
@@ -96,6 +98,7 @@ fn shipped() -> Result<PathBuf> {
     if is_whole(&installed) {
         return Ok(installed);
     }
+
     let kept = build::cache()?.join("suites");
     fs::create_dir_all(&kept).with_context(|| format!("{}", kept.display()))?;
     let ours = kept.join(version()?);
@@ -109,6 +112,7 @@ fn shipped() -> Result<PathBuf> {
             bail!("{PACKAGE} has no suite below /{SHIPPED}");
         }
     }
+
     Ok(ours.join(SHIPPED))
 }
 
@@ -168,6 +172,7 @@ mod tests {
             fs::read_to_string(suite.tests().join("base.py")).unwrap(),
             "base.py"
         );
+
         assert!(suite.tests().join("run_tests.py").exists());
         assert!(!suite.tests().join("test_mlx5_cq.py").exists());
     }

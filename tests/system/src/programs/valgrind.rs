@@ -101,6 +101,7 @@ fn describe(error: &Node<'_, '_>) -> String {
                 .unwrap_or_default()
         })
         .unwrap_or_default();
+
     let frames = error
         .descendants()
         .filter(|node| node.has_tag_name("frame"))
@@ -113,6 +114,7 @@ fn describe(error: &Node<'_, '_>) -> String {
                 text_of(&frame, "line")
             )
         });
+
     format!(
         "{}: {}{}",
         text_of(error, "kind"),

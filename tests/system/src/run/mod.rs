@@ -93,11 +93,13 @@ pub fn run(choice: &Choice) -> Result<bool> {
         // Each round starts from nothing, as a run does.
         lab.vacate();
     }
+
     report.done();
     println!("\n{:.0} s", started.elapsed().as_secs_f64());
     if let Some(file) = &choice.junit {
         report.write_junit(file)?;
     }
+
     Ok(report.conclude())
 }
 
@@ -145,6 +147,7 @@ impl Plan {
                 Company::AsOne => plan.put_beside(group.name.to_owned(), group.waits, case),
             }
         }
+
         match shard {
             Some(shard) => plan.share(shard),
             None => plan,
@@ -197,6 +200,7 @@ impl Plan {
         if self.beside.iter().any(|lot| lot.name.starts_with(SUITES)) {
             let _ = suite::fetch();
         }
+
         let workers = match jobs.get().min(self.beside.len()) {
             0 | 1 => None,
             // One more for those that wait, which leave the processors to the others.
@@ -204,6 +208,7 @@ impl Plan {
                 .inspect_err(|error| println!("one case after the other: {error:#}"))
                 .ok(),
         };
+
         match workers {
             Some(workers) => {
                 let lots = self.beside.iter().map(Lot::work).collect();

@@ -58,6 +58,7 @@ mod tests {
             let takers = shares.iter().filter(|share| share[lot]).count();
             assert_eq!(takers, 1, "lot {lot}");
         }
+
         let of = |share: &Vec<bool>| -> usize {
             let ours = sizes.iter().zip(share).filter(|(_, ours)| **ours);
             ours.map(|(size, _)| size).sum()

@@ -54,6 +54,7 @@ pub fn work(programs: PathBuf, logs: PathBuf) -> Result<()> {
         let answer = serde_json::to_string(&told)?;
         writeln!(answers, "{answer}").context("answering")?;
     }
+
     Ok(())
 }
 

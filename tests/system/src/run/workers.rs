@@ -48,6 +48,7 @@ impl Workers {
             let mut lots = lots.lock().unwrap_or_else(PoisonError::into_inner);
             next_of(&mut lots, only_what_waits)
         };
+
         let last = self.0.len() - 1;
         thread::scope(|scope| {
             let (tell, told) = mpsc::channel();
@@ -63,6 +64,7 @@ impl Workers {
                     }
                 });
             }
+
             drop(tell);
             for (name, told) in told {
                 ended(&name, told);
@@ -133,6 +135,7 @@ impl Program {
             .arg(std::env::current_exe().context("the path of this program")?)
             .arg("worker")
             .args([&self.programs, &self.logs]);
+
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -144,6 +147,7 @@ impl Program {
             endings: BufReader::new(endings),
             child,
         };
+
         match process.answer() {
             Ok(word) if word.trim() == READY => Ok(process),
             _ => bail!("network namespaces are not allowed here"),
@@ -184,6 +188,7 @@ fn in_a_namespace() -> Command {
         rustix::process::geteuid().as_raw(),
         rustix::process::getegid().as_raw(),
     );
+
     match user {
         0 => command.args(["-n", "sh", "-c", r#"ip link set lo up && exec "$@""#, "sh"]),
         // Root of a user namespace brings the device up and becomes the user again, who has no more
@@ -195,6 +200,7 @@ fn in_a_namespace() -> Command {
             ))
             .arg("sh"),
     };
+
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
     command
@@ -225,6 +231,7 @@ mod tests {
             waits,
             names: vec![name.to_owned()],
         };
+
         let mut lots = vec![
             lot(true, "cm"),
             lot(false, "verbs"),
@@ -257,6 +264,7 @@ mod tests {
             took: Duration::from_millis(1500),
             logs: PathBuf::from("logs/0007"),
         };
+
         let line = serde_json::to_string(&told).unwrap();
         let mut process = process(&format!(
             r"read name; printf '%s\n' {}",
@@ -267,10 +275,12 @@ mod tests {
         let Endings::Many(parts) = said.endings else {
             panic!("one ending");
         };
+
         assert!(matches!(&parts[0], (name, Ok(())) if name == "a"));
         let Err(Stop::Fail(failure)) = &parts[1].1 else {
             panic!("no failure");
         };
+
         assert_eq!(failure.what, "two\nlines, \"quoted\"");
     }
 }

@@ -22,7 +22,9 @@ impl Place {
             eprintln!("skipped: {} has not been built", daemon.display());
             return None;
         }
+
         let temp = tempfile::tempdir().unwrap();
+
         // By another process: a file that this one has open for writing is open in what other tests
         // start meanwhile, and cannot be run.
         let copied = Command::new("cp")
@@ -31,8 +33,10 @@ impl Place {
             .unwrap();
         assert!(copied.success());
         static NEXT: AtomicU8 = AtomicU8::new(60);
+
         let addr = format!("127.0.7.{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let place = Self { temp, addr };
+
         // Not files that the dynamic linker would refuse aloud, but a library that it knows.
         for name in ["libferroce_shim.so", "libferroce_provider.so"] {
             fs::copy(libc(), place.temp.path().join(name)).unwrap();

@@ -72,6 +72,7 @@ pub(super) fn to_attr(from: &QpAttributes) -> (ibv_qp_attr, c_int) {
             })*
         };
     }
+
     field! {
         qp_state -> STATE: qp_state = qp_state;
         cur_qp_state -> CUR_STATE: cur_qp_state = cur_qp_state;
@@ -92,6 +93,7 @@ pub(super) fn to_attr(from: &QpAttributes) -> (ibv_qp_attr, c_int) {
         max_dest_rd_atomic -> MAX_DEST_RD_ATOMIC: max_dest_rd_atomic = max_dest_rd_atomic;
         dest_qp_num -> DEST_QPN: dest_qp_num = dest_qp_num;
     }
+
     (attr, set)
 }
 
@@ -216,6 +218,7 @@ pub(super) fn completion(wc: &ibv_wc) -> Completion {
     if wc.status != 0 {
         return good;
     }
+
     let has = |flag| wc.wc_flags & flag != 0;
     Completion {
         opcode: wc.opcode,

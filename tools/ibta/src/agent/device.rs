@@ -44,6 +44,7 @@ impl Device {
             libc::ENOSYS => none(name),
             _ => anyhow!(error).context(format!("looking for {name}")),
         })?;
+
         let Some((index, _)) = list.names().find(|(_, found)| found == name) else {
             let names: Vec<String> = list.names().map(|(_, name)| name).collect();
             return Err(match names.is_empty() {
@@ -51,12 +52,14 @@ impl Device {
                 false => anyhow!("there is no device {name}; there are {}", names.join(", ")),
             });
         };
+
         // SAFETY: an entry of the list, which lives on until the device is open.
         let context = unsafe { (library.ibv_open_device)(*list.devices.as_ptr().add(index)) };
         let context = NonNull::new(context)
             .ok_or_else(|| VerbsError::last("ibv_open_device"))
             .with_context(|| format!("opening {name}"))?;
         let device = Device { library, context };
+
         // Events are looked for, not waited for.
         let flags = fcntl_getfl(device.events_fd())?;
         fcntl_setfl(device.events_fd(), flags | OFlags::NONBLOCK)?;

@@ -31,6 +31,7 @@ pub(super) fn open(device: &str, port: u8) -> Verb<File> {
             is("ibdev", device) && is("port", &port.to_string())
         })
         .ok_or(missing)?;
+
     OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NONBLOCK)

@@ -45,6 +45,7 @@ pub(crate) fn serve_tcp(name: &str, listen: SocketAddr) -> Result<()> {
     let address = listener.local_addr()?;
     println!("ferroce-ibta: the agent of {name} listens at {address}");
     std::io::stdout().flush()?;
+
     loop {
         let (stream, tester) = listener.accept().context("waiting for a tester")?;
         stream.set_nodelay(true)?;
@@ -82,6 +83,7 @@ fn serve(
         if line.last() != Some(&b'\n') {
             anyhow::bail!("a command of more than {MAX_LINE} bytes, or cut short");
         }
+
         let reply = match serde_json::from_slice::<Command>(&line) {
             Ok(command) => session.carry_out(command),
             Err(error) => Reply::Errno {

@@ -61,6 +61,7 @@ impl Cq {
     pub(super) fn new(device: &Rc<Device>, entries: u32) -> Verb<Rc<Cq>> {
         let library = device.library;
         let context = device.context.as_ptr();
+
         // SAFETY: an open context; the channel is handed to the queue and outlives it.
         unsafe {
             let channel = (library.ibv_create_comp_channel)(context);
@@ -108,6 +109,7 @@ impl Cq {
         let Some(poll_cq) = self.device.operations().poll_cq else {
             return Err(unsupported("ibv_poll_cq"));
         };
+
         // SAFETY: a live queue, and as much room as is said.
         let count = unsafe { poll_cq(self.raw.as_ptr(), most, found.as_mut_ptr()) };
         let Ok(count) = usize::try_from(count) else {
@@ -137,9 +139,11 @@ impl Cq {
         if !matches!(poll(&mut fds, timeout.as_ref()), Ok(1..)) {
             return;
         }
+
         let mut of = ptr::null_mut();
         let mut context = ptr::null_mut();
         let library = self.device.library;
+
         // SAFETY: a live channel whose descriptor is readable; an event that was taken is
         // acknowledged.
         unsafe {
@@ -300,6 +304,7 @@ impl Qp {
             qp_type: parts.service,
             sq_sig_all: c_int::from(parts.all_signaled),
         };
+
         let raw = match &parts.xrcd {
             Some(xrcd) => xrcd.target()?,
             None => {
@@ -308,6 +313,7 @@ impl Qp {
                 created("ibv_create_qp", raw)?
             }
         };
+
         parts.cap = init.cap;
         Ok(Rc::new(Qp {
             pd: pd.clone(),

@@ -114,6 +114,7 @@ impl Qp {
         if let Target::Datagram { ah, .. } = &request.target {
             self.keep(ah);
         }
+
         let mut raw = ibv_send_wr {
             wr_id: request.wr_id,
             next: ptr::null_mut(),
@@ -126,7 +127,9 @@ impl Qp {
             xrc_remote_srqn: 0,
             bind_mw: request.bind(),
         };
+
         let mut bad = ptr::null_mut();
+
         // SAFETY: a live queue pair and live objects; gather entries are looked up by key, and
         // those of inline requests are the caller's to vouch for, as the field says.
         VerbsError::check("ibv_post_send", unsafe {
@@ -139,6 +142,7 @@ impl Qp {
         let Some(bind_mw) = self.pd.device.operations().bind_mw else {
             return Err(unsupported("ibv_bind_mw"));
         };
+
         // SAFETY: made by the library; the type never changes.
         if unsafe { (*bind.window.raw.as_ptr()).r#type } != IBV_MW_TYPE_1 {
             return Err(VerbsError {
@@ -146,11 +150,13 @@ impl Qp {
                 errno: libc::EINVAL,
             });
         }
+
         let mut what = ibv_mw_bind {
             wr_id,
             send_flags: flags,
             bind_info: bind_info(Some(bind)),
         };
+
         // SAFETY: live objects.
         VerbsError::check("ibv_bind_mw", unsafe {
             bind_mw(self.raw.as_ptr(), bind.window.raw.as_ptr(), &mut what)

@@ -59,10 +59,13 @@ impl Region {
             call,
             errno: libc::EINVAL,
         })?;
+
         let register = pd.device.library.ibv_reg_mr;
+
         // SAFETY: a live domain, and memory that lives until after the region is deregistered.
         let raw = unsafe { register(pd.raw.as_ptr(), pages.start.as_ptr().cast(), len, access) };
         let raw = created(call, raw)?;
+
         // SAFETY: made by the library; the keys never change.
         let (lkey, rkey) = unsafe { ((*raw.as_ptr()).lkey, (*raw.as_ptr()).rkey) };
         Ok(Rc::new(Region {

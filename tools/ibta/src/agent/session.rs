@@ -115,10 +115,12 @@ impl Session {
                     max_sge,
                     srq_limit: 0,
                 };
+
                 let pd = match apart {
                     true => Pd::new(&objects.pd.device)?,
                     false => objects.pd.clone(),
                 };
+
                 let made = match xrcd {
                     Some(xrcd) => objects.xrcd(xrcd, "ibv_create_srq_ex")?.srq(&pd, attr)?,
                     None => Srq::new(&pd, attr)?,
@@ -140,6 +142,7 @@ impl Session {
                         errno: libc::ENOMEM,
                     });
                 }
+
                 let pd = match srq {
                     Some(srq) => &objects.srq(srq, "ibv_reg_mr")?.pd,
                     None => &objects.pd,
@@ -151,6 +154,7 @@ impl Session {
                     lkey: region.lkey(),
                     rkey: region.rkey(),
                 };
+
                 objects.regions.push(region);
                 Ok(Reply::Region(reply))
             }
@@ -228,21 +232,25 @@ impl Session {
             None => None,
             Some(srq) => Some(objects.srq(srq, "ibv_create_qp")?.clone()),
         };
+
         let xrcd = match what.xrcd {
             None => None,
             Some(xrcd) => Some(objects.xrcd(xrcd, "ibv_create_qp_ex")?.clone()),
         };
+
         // Requests complete once, and a flushed queue holds as many as it has room for. Those of a
         // shared queue are not known.
         let received = match srq {
             Some(_) => SHARED,
             None => what.max_recv_wr,
         };
+
         let new = |entries: u32| Cq::new(&self.device, entries.max(1));
         let (send, recv) = match &xrcd {
             Some(xrcd) => (xrcd.cq.clone(), xrcd.cq.clone()),
             None => (new(what.max_send_wr)?, new(received)?),
         };
+
         let parts = QpParts {
             service: convert::service(what.service),
             send,
@@ -252,6 +260,7 @@ impl Session {
             cap: convert::cap(what),
             all_signaled: what.sq_sig_all,
         };
+
         let made = Qp::new(&objects.pd, parts)?;
         let qp = made.number();
         objects.qps.insert(qp, made);
@@ -270,6 +279,7 @@ impl Session {
                 errno: libc::EFAULT,
             });
         }
+
         let target = match (request.to, request.opcode) {
             (Some(to), _) => {
                 let ah = objects.handles.get(&to.ah).ok_or_else(|| unknown(call))?;
@@ -290,22 +300,27 @@ impl Session {
                 rkey: request.rkey,
             },
         };
+
         let bind = match &request.bind {
             None => None,
             Some(bind) => Some(self.bind(bind)?),
         };
+
         let opcode = convert::opcode(request.opcode);
         if let Some((bind, 1)) = &bind {
             qp.bind(request.wr_id, request.flags, bind)?;
             return Ok(Reply::Done);
         }
+
         if opcode == wr_opcode::BIND_MW && bind.is_none() {
             return Err(unknown(call));
         }
+
         let imm_or_rkey = match opcode {
             wr_opcode::SEND_WITH_INV | wr_opcode::LOCAL_INV => request.invalidate,
             _ => u32::from_ne_bytes(request.imm),
         };
+
         qp.post_send(&mut Send {
             wr_id: request.wr_id,
             opcode,
@@ -315,6 +330,7 @@ impl Session {
             target,
             bind: bind.map(|(bind, _)| bind),
         })?;
+
         Ok(Reply::Done)
     }
 
@@ -340,7 +356,9 @@ impl Session {
             self.device.events_fd(),
             PollFlags::IN,
         )];
+
         let timeout = Timespec::try_from(within).ok();
+
         // What the wait came to is seen by looking.
         let _ = poll(&mut waiting, timeout.as_ref());
         let mut events = Vec::new();
@@ -350,6 +368,7 @@ impl Session {
                 element: self.objects.element(event, element),
             });
         }
+
         Reply::Events { events }
     }
 }

@@ -33,6 +33,7 @@ impl Xrcd {
             fd: -1,
             oflags: libc::O_CREAT,
         };
+
         // SAFETY: an open context.
         let raw = unsafe { open(device.context.as_ptr(), &mut init) };
         Ok(Rc::new(Xrcd {
@@ -46,6 +47,7 @@ impl Xrcd {
     pub(super) fn srq(self: &Rc<Self>, pd: &Rc<Pd>, attr: ibv_srq_attr) -> Verb<Rc<Srq>> {
         let call = "ibv_create_srq_ex";
         let create = later!(self.device, create_srq_ex).ok_or_else(|| unsupported(call))?;
+
         // SAFETY: integers, and pointers that may be null.
         let mut init: ibv_srq_init_attr_ex = unsafe { std::mem::zeroed() };
         init.attr = attr;
@@ -53,10 +55,12 @@ impl Xrcd {
             | IBV_SRQ_INIT_ATTR_PD
             | IBV_SRQ_INIT_ATTR_XRCD
             | IBV_SRQ_INIT_ATTR_CQ;
+
         init.srq_type = IBV_SRQT_XRC;
         init.pd = pd.raw.as_ptr();
         init.xrcd = self.raw.as_ptr();
         init.cq = self.cq.raw.as_ptr();
+
         // SAFETY: an open context; a live domain of either kind and a live queue, which the object
         // keeps alive.
         let raw = unsafe { create(self.device.context.as_ptr(), &mut init) };
@@ -65,9 +69,11 @@ impl Xrcd {
             raw: created(call, raw)?,
             xrc: None,
         };
+
         let call = "ibv_get_srq_num";
         let number_of = later!(self.device, get_srq_num).ok_or_else(|| unsupported(call))?;
         let mut number = 0;
+
         // SAFETY: a live queue, and room for the number.
         VerbsError::check(call, unsafe { number_of(srq.raw.as_ptr(), &mut number) })?;
         srq.xrc = Some((self.clone(), number));

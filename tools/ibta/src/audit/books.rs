@@ -92,23 +92,27 @@ impl Books {
         if packet.icrc != Crc::Right {
             return;
         }
+
         let mut bytes = packet.covered();
         bytes.extend_from_slice(&[0; ferroce_wire::ICRC_LEN]);
         let Ok(packet) = Packet::parse(&bytes) else {
             return;
         };
+
         if packet.info.is_response() {
             self.responded(&packet);
         } else {
             let sent = self.sent.entry(packet.bth.dest_qp).or_default();
             sent.transmitted(&packet, memory);
         }
+
         let (qp, psn) = (packet.bth.dest_qp, packet.bth.psn);
         let opcode = match packet.info.operation {
             Operation::Send => RECV,
             Operation::Write => RECV_RDMA_WITH_IMM,
             _ => return,
         };
+
         let here = packet.payload.len() as u32;
         let before = match packet.info.begins() {
             true => BTreeSet::from([0]),
@@ -129,6 +133,7 @@ impl Books {
                 src_qp: packet.ext.deth.map(|deth| deth.src_qp),
             }));
         }
+
         self.lengths.entry((qp, psn)).or_default().extend(sums);
     }
 

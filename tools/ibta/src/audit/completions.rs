@@ -56,6 +56,7 @@ fn has_cause(with: u32, pair: &Pair, opcode: Opcode) -> Result<(), String> {
         }
         _ => nak_of(with).is_some_and(|code| pair.refusals.contains(&Syndrome::Nak(code))),
     };
+
     match cause {
         true => Ok(()),
         false => Err(format!(
@@ -82,22 +83,27 @@ impl Books {
         if done.qp != qp {
             return Err(format!("qp_num is not that of the queue pair, {qp:#x}"));
         }
+
         let pair = self
             .pairs
             .get_mut(&qp)
             .ok_or("there is no such queue pair")?;
+
         let at = pair
             .sends
             .iter()
             .position(|posted| posted.wr_id == done.wr_id);
         let at = at.ok_or("no send request with this wr_id is outstanding")?;
+
         // Behind one that is signaled nothing completes before it; one that is not completes
         // unheard.
         if let Some(first) = pair.sends.iter().take(at).find(|posted| posted.signaled) {
             return Err(format!("request {} is before it", first.wr_id));
         }
+
         let posted = pair.sends.drain(..=at).next_back().expect("just found");
         pair.completed += usize::from(posted.signaled);
+
         // C10-93.1.1, 11.6.2
         let too_long = pair.created.service == Service::Ud && posted.len > self.mtu;
         if too_long && !matches!(done.status, status::LOC_LEN | status::FLUSHED) {
@@ -109,6 +115,7 @@ impl Books {
         if !posted.signaled {
             return Err("a request that is not signaled completes unheard".to_owned());
         }
+
         let (opcode, len) = match posted.opcode {
             Opcode::Send | Opcode::SendWithImm | Opcode::SendWithInv => (0, None),
             Opcode::RdmaWrite | Opcode::RdmaWriteWithImm => (1, None),
@@ -118,9 +125,11 @@ impl Books {
             Opcode::BindMw => (5, None),
             Opcode::LocalInv => (6, None),
         };
+
         if done.opcode != opcode {
             return Err(format!("opcode is not {opcode}, of {:?}", posted.opcode));
         }
+
         // How much was sent the sender knows; verbs promises byte_len of what comes in.
         match len {
             Some(len) if len != done.byte_len => Err(format!("byte_len is not {len}")),
@@ -134,6 +143,7 @@ impl Books {
     /// It is not as it must be.
     pub(super) fn received(&mut self, qp: u32, done: &Completion) -> Result<(), String> {
         let pair = self.pairs.get(&qp).ok_or("there is no such queue pair")?;
+
         // Those of a domain complete in one queue.
         let is_its_own = match pair.created.service {
             Service::XrcTarget => self
@@ -145,6 +155,7 @@ impl Books {
         if !is_its_own {
             return Err(format!("qp_num is not that of the queue pair, {qp:#x}"));
         }
+
         let service = pair.created.service;
         let mut queues = self.receive_queues(pair, qp).into_iter();
         let posted = queues.find_map(|(queue, in_turn)| {
@@ -159,6 +170,7 @@ impl Books {
             requests.remove(at);
             Some(Ok(len))
         });
+
         let len = posted.ok_or("no receive request with this wr_id is outstanding")??;
         if done.status != 0 {
             // What the peer was told may be on its way still.
@@ -169,9 +181,11 @@ impl Books {
             }
             return Ok(());
         }
+
         if done.opcode == RECV && done.byte_len > len {
             return Err(format!("the request has room for {len} bytes"));
         }
+
         *self.delivered.entry(done.qp).or_default() += 1;
         let told = Message {
             opcode: done.opcode,
@@ -180,6 +194,7 @@ impl Books {
             invalidated: done.invalidated,
             src_qp: (service == Service::Ud).then_some(done.src_qp),
         };
+
         let sent = self.messages.get(&done.qp).map_or(&[][..], Vec::as_slice);
         match sent.contains(&told) {
             true => Ok(()),

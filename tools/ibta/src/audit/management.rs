@@ -135,10 +135,12 @@ impl Ledger {
         let Some(header) = MadHeader::parse(mad) else {
             return;
         };
+
         if !smp::is_class(header.class) && header.class != pma::CLASS && from.qp != 0 {
             // Of other classes nothing is known here.
             return;
         }
+
         let right = match header.method & method::RESPONSE {
             0 => self.told(from, mad, &header),
             _ => self.answered(port, mad, &header),
@@ -157,6 +159,7 @@ impl Ledger {
             header.class_version,
             smp::CLASS_VERSION,
         )?;
+
         due("the class", header.class, smp::CLASS_LID)?;
         due("the attribute", header.attribute, attribute::NOTICE)?;
         due("the modifier", header.modifier, 0)?;
@@ -175,6 +178,7 @@ impl Ledger {
             let producer = u32::from(node.node_type);
             due("ProducerType", notice.producer_type, producer)?;
         }
+
         // Without a queue of notices there is none that waits.
         due("NoticeCount", notice.count, 0)
     }
@@ -188,6 +192,7 @@ impl Ledger {
         let Some((request, asked)) = request else {
             return Err("nobody asked for it".to_owned());
         };
+
         let code = match header.class {
             smp::CLASS_DIRECTED => header.status & !smp::DIRECTION,
             _ => header.status,
@@ -196,6 +201,7 @@ impl Ledger {
         if !refused {
             due("the base version", header.base_version, BASE_VERSION)?;
         }
+
         let version = match header.class {
             pma::CLASS => pma::CLASS_VERSION,
             _ => smp::CLASS_VERSION,
@@ -203,6 +209,7 @@ impl Ledger {
         if !refused {
             due("the class version", header.class_version, version)?;
         }
+
         due("the class", header.class, asked.class)?;
         due("the method", header.method, method::GET_RESP)?;
         due("the attribute", header.attribute, asked.attribute)?;
@@ -210,20 +217,24 @@ impl Ledger {
         if !STATUSES.contains(&code) {
             return Err("there is no such status".to_owned());
         }
+
         Self::route(port, mad, header, &request)?;
         if code == 0 && header.class == pma::CLASS && SELECTS.contains(&header.attribute) {
             let select = LEN - pma::DATA_LEN + 1;
             due("PortSelect", mad[select], request[select])?;
         }
+
         if code == 0
             && header.class == pma::CLASS
             && header.attribute == pma::attribute::CLASS_PORT_INFO
         {
             return class_port_info(mad);
         }
+
         if !smp::is_class(header.class) || code != 0 {
             return Ok(());
         }
+
         due("the M_Key", smp::m_key(mad), 0)
             .or_else(|_| due("the M_Key", smp::m_key(mad), smp::m_key(&request)))?;
         match header.attribute {
@@ -246,17 +257,20 @@ impl Ledger {
             due("the class-specific part", header.class_specific, 0)?;
             return due("the direction", header.status & smp::DIRECTION, 0);
         }
+
         let (back, out) = (smp::Directed::parse(mad), smp::Directed::parse(request));
         due("the D bit", back.returning, true)?;
         due("HopCount", back.hop_count, out.hop_count)?;
         due("HopPointer", back.hop_pointer, out.hop_pointer)?;
         due("DrSLID", back.dr_slid, out.dr_slid)?;
         due("DrDLID", back.dr_dlid, out.dr_dlid)?;
+
         // Behind the last hop the device notes by which port the SMP came (C14-9).
         if out.hop_count > 0 && out.hop_pointer == out.hop_count {
             let noted = smp::return_path(mad)[usize::from(out.hop_count)];
             due("ReturnPath", noted, port)?;
         }
+
         let way = smp::initial_path(request) == smp::initial_path(mad);
         due("whether InitialPath is what it was", way, true)
     }

@@ -105,9 +105,11 @@ impl<'r> Audited<'r> {
                 return Ok(());
             }
         }
+
         if !self.books.has_open(qp) {
             return Ok(());
         }
+
         let reply = self.rig.command(&Command::QueryQp { qp })?;
         let Reply::QpAttributes(QpAttributes {
             qp_state: Some(state),
@@ -116,12 +118,14 @@ impl<'r> Audited<'r> {
         else {
             return Ok(());
         };
+
         let open = |books: &Books| {
             books
                 .open(qp, state)
                 .into_iter()
                 .find(|(_, open)| *open > 0)
         };
+
         while let Some((queue, missing)) = open(&self.books) {
             if !self.poll(qp, queue, 1, patience)? {
                 self.books.note(format!(
@@ -130,6 +134,7 @@ impl<'r> Audited<'r> {
                 break;
             }
         }
+
         Ok(())
     }
 
@@ -210,12 +215,14 @@ impl TransportRig for Audited<'_> {
         if let Command::DestroyQp { qp } = command {
             self.take_completions(*qp)?;
         }
+
         let carried = match command {
             Command::PostSend { request, .. } => {
                 Books::carried(request, &mut memory_of(&mut *self.rig))
             }
             _ => None,
         };
+
         let reply = self.rig.command(command)?;
         self.tell();
         match command {
@@ -224,6 +231,7 @@ impl TransportRig for Audited<'_> {
             }
             _ => self.books.commanded(command, &reply),
         }
+
         Ok(reply)
     }
 

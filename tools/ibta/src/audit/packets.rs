@@ -26,10 +26,12 @@ pub(super) fn check(
     let Some(info) = packet.info else {
         return Err("the opcode is unknown".to_owned());
     };
+
     let bth = &packet.bth;
     if bth.tver != 0 {
         return Err(format!("TVer is {}", bth.tver));
     }
+
     if packet.bytes.len() >= bth::LEN
         && RESERVED
             .iter()
@@ -37,20 +39,24 @@ pub(super) fn check(
     {
         return Err("reserved bits of the BTH are set".to_owned());
     }
+
     // Who has not taken packets in that were marked has nothing to tell; marks are made on the way.
     if info.operation != Operation::Cnp && (bth.fecn || bth.becn) {
         return Err("FECN or BECN is set".to_owned());
     }
+
     // No path migrates here. Adapters say 1 (Migrated), rdma_rxe 0.
     if *migreq.get_or_insert(bth.migreq) != bth.migreq {
         return Err("MigReq is not what it was".to_owned());
     }
+
     if info.is_response() {
         if bth.solicited || bth.ack_req {
             return Err("SE or AckReq is set in a response".to_owned());
         }
         return books.allows_response(packet, info, memory);
     }
+
     match info.operation {
         Operation::Cnp => Ok(()),
         _ => books.asked.allows_request(packet, info, memory),

@@ -131,6 +131,7 @@ pub(super) fn legal(data: &Data) -> Result<(), String> {
             info.vl_cap == 1 || info.vl_arbitration_high_cap > 0 && info.vl_arbitration_low_cap > 0,
         ),
     ];
+
     match good.iter().find(|(_, good)| !good) {
         Some((name, _)) => Err(format!("{name} cannot be so: {info:x?}")),
         None => Ok(()),
@@ -173,6 +174,7 @@ pub(super) fn changed(now: &Data, last: Option<&Data>, set: Option<&Data>) -> Re
             due(field.name, seen, last).map_err(|why| format!("nobody has set it: {why}"))?;
         }
     }
+
     Ok(())
 }
 
@@ -193,10 +195,12 @@ pub(super) fn is_told(
         mtu::bytes(info.mtu_cap).unwrap_or(0),
         told.max_mtu,
     )?;
+
     due("VLCap", info.vl_cap, told.max_vl_num)?;
     if !moves {
         due("PortState", u32::from(info.port_state), told.state)?;
     }
+
     if told.state == u32::from(info.port_state) {
         due(
             "PortPhysicalState",
@@ -207,6 +211,7 @@ pub(super) fn is_told(
         let mtu = mtu::bytes(info.neighbor_mtu).unwrap_or(0);
         due("NeighborMTU", mtu, told.active_mtu)?;
     }
+
     match is_sm {
         true => Ok(()),
         false => due("CapabilityMask", info.capability_mask, told.capabilities),

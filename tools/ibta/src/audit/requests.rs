@@ -219,6 +219,7 @@ impl Life {
                 .is_none_or(|mtu| fits(info.position, payload, total(&request.sges), mtu)),
             _ => payload == 0,
         };
+
         is(request.opcode, info.operation)
             && whole
             && (!packet.bth.solicited || request.flags & send_flags::SOLICITED != 0)
@@ -294,6 +295,7 @@ impl Asked {
         if !aeth.is_none_or(|kind| matches!(kind, Syndrome::Ack(_))) {
             return;
         }
+
         let mut lives = self.lives.iter_mut();
         let Some(life) = lives.rfind(|life| life.qp == packet.bth.dest_qp) else {
             return;
@@ -301,6 +303,7 @@ impl Asked {
         let Some(nth) = life.nth(packet.bth.psn) else {
             return;
         };
+
         let operation = packet.info.operation;
         let owned = life.requests.iter().any(|asked| asked.owns(nth, operation));
         if nth < life.psns && owned {
@@ -347,6 +350,7 @@ impl Asked {
                 }
             }
         }
+
         Err(match made {
             true => "its bytes are not those of the request",
             false => "no request that was posted makes such a packet",

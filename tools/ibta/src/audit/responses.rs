@@ -61,10 +61,12 @@ impl Sent {
         if !packet.info.is_request() {
             return;
         }
+
         if packet.info.ends() {
             let takes = operation == Operation::Send || ext.imm.is_some();
             self.ends.insert(psn, takes);
         }
+
         match (operation, ext.reth, ext.atomic) {
             (Operation::ReadRequest, Some(reth), _) => {
                 let readable = READABLE.contains(&reth.len);
@@ -93,14 +95,17 @@ impl Sent {
         if self.atomics.iter().any(|atomic| atomic.psn == psn) {
             return;
         }
+
         let there = memory(operands.va, 8).and_then(|bytes| bytes.try_into().ok());
         let mut before: Vec<u64> = there.map(u64::from_ne_bytes).into_iter().collect();
+
         // Those that are on their way may be carried out before it, or not at all.
         let open = self.atomics.iter().filter(|atomic| !atomic.answered);
         for atomic in open.filter(|atomic| atomic.addr == operands.va) {
             let made: Vec<u64> = before.iter().map(|value| atomic.makes(*value)).collect();
             before.extend(made);
         }
+
         self.atomics.push(Atomic {
             psn,
             addr: operands.va,
@@ -118,12 +123,14 @@ impl Sent {
         let Some(last) = behind(psn, first) else {
             return 0;
         };
+
         let inside = |end: u32| {
             self.reads.iter().any(|read| {
                 let nth = behind(end, read.psn).unwrap_or(0);
                 nth > 0 && nth < read.len.div_ceil(path_mtu)
             })
         };
+
         let counted =
             |end: u32| behind(end, first).is_some_and(|nth| nth < last || inclusive && nth == last);
         let ends = self
@@ -178,14 +185,17 @@ impl Sent {
             (Operation::Acknowledge, Syndrome::Nak(_)) => true,
             _ => false,
         };
+
         if !kind {
             return Err("it says what such a response cannot".to_owned());
         }
         let Some(first) = life.attributes.rq_psn else {
             return Ok(());
         };
+
         let psn = packet.bth.psn;
         let most = self.messages(first, psn, acknowledges, path_mtu, false) as u32;
+
         // A READ is complete with its last response; whether its first counts it is the responder's
         // say.
         let open = info.operation == Operation::ReadResponse && info.position == Position::First;
@@ -193,6 +203,7 @@ impl Sent {
         if !(least..=most).contains(&aeth.msn) {
             return Err(format!("{most} messages are complete, as the MSN must say"));
         }
+
         let done = self.messages(first, psn, acknowledges, path_mtu, true);
         self.by_last = done;
         self.acknowledged = self.acknowledged.max(done);
@@ -213,20 +224,24 @@ impl Sent {
             let Some(nth) = behind(packet.bth.psn, read.psn).filter(|nth| *nth < count) else {
                 continue;
             };
+
             let position = match (nth == 0, nth + 1 == count) {
                 (true, true) => Position::Only,
                 (true, false) => Position::First,
                 (false, false) => Position::Middle,
                 (false, true) => Position::Last,
             };
+
             let skip = nth.saturating_mul(path_mtu);
             if position != info.position || len != (read.len - skip).min(path_mtu) as usize {
                 continue;
             }
+
             fits = true;
             let Some(bytes) = &read.bytes else {
                 return Ok(());
             };
+
             // What was there when it was asked for, or is there now.
             let at = read.addr.wrapping_add(skip.into());
             if bytes.get(skip as usize..skip as usize + len) == Some(&packet.payload)
@@ -235,6 +250,7 @@ impl Sent {
                 return Ok(());
             }
         }
+
         Err(match fits {
             true => "its bytes are not those of the memory that was asked for",
             false => "no READ that was sent has such a response",

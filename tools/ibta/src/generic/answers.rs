@@ -80,6 +80,7 @@ pub fn caught(test: &Test) -> BTreeMap<String, String> {
     if !matches!(test.body, Body::Mad(_)) {
         return caught;
     }
+
     for (name, edit) in EDITS {
         for number in 0.. {
             let sent = Rc::new(Cell::new(0));
@@ -96,11 +97,13 @@ pub fn caught(test: &Test) -> BTreeMap<String, String> {
                 let device = || format!("MAD {number}: {name}");
                 caught.entry(failed.id.clone()).or_insert_with(device);
             }
+
             // Beyond the last.
             if sent.get() <= number {
                 break;
             }
         }
     }
+
     caught
 }

@@ -237,6 +237,7 @@ impl Component {
                 found.set(found.get() || component.is_in(mad));
             }
         });
+
         let mut backend = SimBackend {
             mad_faults: Some(faults),
             ..SimBackend::default()

@@ -78,9 +78,11 @@ impl Entry {
             let (now, before) = (row.touched(), self.touches);
             wrong.push(format!("{name} touches {now} tests, not {before}"));
         }
+
         if self.reasons().any(|reason| reason == UNEXPLAINED) {
             wrong.push(format!("nobody says why tests pass on {name}"));
         }
+
         let all: usize = self.passes.values().map(BTreeSet::len).sum();
         let due: BTreeSet<&String> = match self.others {
             Some(_) => {
@@ -91,15 +93,18 @@ impl Entry {
             }
             None => self.passes.values().flatten().collect(),
         };
+
         if self.others.is_some() && all > 0 || self.others.is_none() && all != due.len() {
             wrong.push(format!("a test has two reasons to pass on {name}"));
         }
+
         let found: BTreeSet<&String> = row.survived.iter().collect();
         wrong.extend(
             found
                 .difference(&due)
                 .map(|test| format!("{test} passes on {name}")),
         );
+
         let gone = due.difference(&found);
         wrong.extend(gone.map(|test| format!("{test} does not pass on {name} any more")));
         wrong
@@ -111,17 +116,20 @@ impl Entry {
             touches: row.touched(),
             ..Entry::default()
         };
+
         let others = before.and_then(|before| before.others.clone());
         if row.survived.len() > MANY && before.is_none_or(|before| before.passes.is_empty()) {
             entry.others = Some(others.unwrap_or_else(|| UNEXPLAINED.to_owned()));
             entry.caught_by = row.caught.iter().cloned().collect();
             return entry;
         }
+
         for test in &row.survived {
             let reason = before.and_then(|before| before.reason(test));
             let reason = reason.unwrap_or(UNEXPLAINED).to_owned();
             entry.passes.entry(reason).or_default().insert(test.clone());
         }
+
         entry
     }
 
@@ -341,6 +349,7 @@ mod tests {
             );
             Survivors::parse(&text).expect("a table").uncaught()
         };
+
         let elsewhere = "the test is about something else";
         let (named, all) = ("passes.why = [\"T1\"]", "others = \"why\"");
         assert_eq!(uncaught(elsewhere, 2, named), [""; 0]);
@@ -349,6 +358,7 @@ mod tests {
             assert_eq!(wrong, ["a is a fault, and no test fails on it"]);
             assert_eq!(uncaught("no fault: as it likes", touches, tests), [""; 0]);
         }
+
         let wrong = uncaught("untested: nobody looks", 2, named);
         assert_eq!(wrong, ["why is no reason"]);
     }

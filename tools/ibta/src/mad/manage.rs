@@ -88,6 +88,7 @@ impl Tester<'_> {
                     return Ok(info);
                 }
             }
+
             let too_long = self.waited_since(begun) > LINK_UP;
             if too_long && !answered {
                 return Err(anyhow!(
@@ -96,11 +97,13 @@ impl Tester<'_> {
                 )
                 .into());
             }
+
             if too_long {
                 return Err(
                     anyhow!("port {about} of the device never comes to state {wanted:?}").into(),
                 );
             }
+
             self.rig.sleep(Duration::from_millis(20))?;
         }
     }
@@ -158,6 +161,7 @@ impl Tester<'_> {
                 info.q_key_violations,
             ) = (0, 0, 0);
         })?;
+
         self.activate(port)?;
         self.hear_all_traps(port)?;
         self.known_mut(port).strays.clear();

@@ -247,6 +247,7 @@ impl<'r> Tester<'r> {
         if let Some(at) = strays.iter().position(|(from, mad)| wanted(from, mad)) {
             return Ok(strays.remove(at));
         }
+
         let deadline = self.rig.now() + within;
         loop {
             let left = deadline.saturating_sub(self.rig.now());

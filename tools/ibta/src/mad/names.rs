@@ -11,11 +11,13 @@ pub(super) fn name(request: &Smp) -> String {
         method::TRAP_REPRESS => "SubnTrapRepress".to_owned(),
         other => format!("method {other:#x}"),
     };
+
     let class = if request.dlid.is_some() {
         CLASS_LID
     } else {
         CLASS_DIRECTED
     };
+
     format!(
         "{method}({}) of class {class:#x}, modifier {:#x},",
         attribute_name(request.attribute),
@@ -43,5 +45,6 @@ pub fn attribute_name(number: u16) -> String {
         attribute::LED_INFO => "LedInfo",
         other => return format!("{other:#06x}"),
     };
+
     known.to_owned()
 }

@@ -115,6 +115,7 @@ impl Smp {
             ..MadHeader::default()
         }
         .emit(&mut mad);
+
         smp::set_m_key(&mut mad, m_key);
         if self.dlid.is_none() {
             Directed {
@@ -127,6 +128,7 @@ impl Smp {
             .emit(&mut mad);
             smp::initial_path_mut(&mut mad)[1] = port;
         }
+
         *smp::data_mut(&mut mad) = self.data;
         mad
     }

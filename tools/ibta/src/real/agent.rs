@@ -59,6 +59,7 @@ impl Agent {
             .stderr(Stdio::from(errors.try_clone()?))
             .spawn()
             .with_context(|| format!("starting {}", command.get_program().display()))?;
+
         Ok(Agent {
             name: format!("the agent (process {})", child.id()),
             stream: Stream::Local(ours),
@@ -158,6 +159,7 @@ impl Agent {
                     stream.write(bytes)
                 }
             };
+
             match written {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(len) => bytes = &bytes[len..],
@@ -165,6 +167,7 @@ impl Agent {
                 Err(error) => return Err(error),
             }
         }
+
         Ok(())
     }
 
@@ -176,10 +179,12 @@ impl Agent {
                 let rest = self.came.split_off(looked + end + 1);
                 return Ok(std::mem::replace(&mut self.came, rest));
             }
+
             looked = self.came.len();
             if looked > MAX_ANSWER {
                 return Err(ErrorKind::FileTooLarge.into());
             }
+
             let left = left_until(deadline)?;
             let read = match &mut self.stream {
                 Stream::Local(stream) => {
@@ -191,6 +196,7 @@ impl Agent {
                     stream.read(&mut buffer)
                 }
             };
+
             match read {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(len) => self.came.extend_from_slice(&buffer[..len]),
@@ -206,9 +212,11 @@ impl Agent {
             let name = &self.name;
             return anyhow!("{name} {how}: nothing for {} s", self.patience.as_secs());
         }
+
         let Some(spawned) = &mut self.process else {
             return anyhow!("{} has gone: {error}", self.name);
         };
+
         // It closed its end, so it is about to end.
         let ended = wait(&mut spawned.child, Duration::from_secs(2));
         let mut said = Vec::new();
@@ -254,6 +262,7 @@ fn rest(command: &Command, reply: &Reply, left: Duration) -> Option<Command> {
     if left.is_zero() {
         return None;
     }
+
     match (command, reply) {
         (
             Command::Poll {
@@ -340,6 +349,7 @@ mod tests {
             at_most,
             within,
         };
+
         let one = || Reply::Completions {
             completions: vec![Completion::default()],
         };
@@ -349,6 +359,7 @@ mod tests {
             Some(poll(2, left)),
             "two of three have not come"
         );
+
         assert_eq!(rest(&poll(3, within), &one(), Duration::ZERO), None);
         assert_eq!(rest(&poll(1, within), &one(), left), None);
         let events = Command::Events { within };

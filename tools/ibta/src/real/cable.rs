@@ -92,6 +92,7 @@ impl Cables {
                 came: VecDeque::new(),
             });
         }
+
         let sockets = shared;
         let shared = Arc::new(Shared {
             ends: Mutex::new(ends),
@@ -139,6 +140,7 @@ impl Cables {
             let wait = self.shared.changed.wait_timeout(ends, left);
             ends = wait.unwrap_or_else(|broken| broken.into_inner()).0;
         }
+
         for end in ends.iter_mut() {
             end.came.clear();
         }
@@ -210,6 +212,7 @@ fn attend(shared: &Shared, cables: &[(Arc<UdpSocket>, Cable)]) {
             .iter()
             .map(|(socket, _)| PollFd::new(&**socket, PollFlags::IN))
             .collect();
+
         let wait = Timespec::try_from(LOOK).expect("10 ms");
         let _ = poll(&mut waiting, Some(&wait));
         let mut ends = shared.ends();
@@ -222,6 +225,7 @@ fn attend(shared: &Shared, cables: &[(Arc<UdpSocket>, Cable)]) {
             }
             end.tick(Instant::now(), socket, cable);
         }
+
         drop(ends);
         shared.changed.notify_all();
     }

@@ -52,6 +52,7 @@ impl Management {
                 (named_agent(options)?, cables, None)
             }
         };
+
         let mut management = Management {
             agent,
             cables,
@@ -67,7 +68,9 @@ impl Management {
                 ports(info.ports)
             );
         }
+
         management.cables.ready()?;
+
         // A link that comes up is not yet somebody who answers.
         let mut rig = management.mad()?;
         Tester::new(&mut rig).find().map_err(failure)?;
@@ -90,6 +93,7 @@ impl Management {
             Reply::Gid { gid, .. } => gid,
             reply => bail!("the agent says {reply:?} when asked for a GID"),
         };
+
         let way = Way {
             path: AddressVector {
                 dgid: Some(TESTER_GID),
@@ -101,6 +105,7 @@ impl Management {
             port,
             mtu: state.active_mtu,
         };
+
         let wire = OnCable::new(&self.cables, port, TESTER_GID, device);
         RealRig::new(&mut self.agent, Box::new(wire), way, self.witness.clone())
     }
@@ -112,6 +117,7 @@ impl Management {
                 let free = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
                 let near: Vec<UdpSocket> =
                     (0..OWN_PORTS).map(|_| free()).collect::<Result<_, _>>()?;
+
                 // Let go of just before the device takes them.
                 let far: Vec<UdpSocket> =
                     (0..OWN_PORTS).map(|_| free()).collect::<Result<_, _>>()?;
@@ -122,11 +128,13 @@ impl Management {
                         remote: far.local_addr()?,
                     });
                 }
+
                 let far = made.clone();
                 (Cables::with_sockets(made, near)?, far)
             }
             named => (Cables::new(named.to_vec())?, named.to_vec()),
         };
+
         let theirs: Vec<String> = far
             .iter()
             .map(|cable| format!("{}={}", cable.remote, cable.local))

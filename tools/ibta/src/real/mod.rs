@@ -133,6 +133,7 @@ impl RealBackend {
         if let Some(why) = &self.unmanaged {
             bail!("{why}");
         }
+
         self.management = None;
         let witness = self.witness();
         match Management::new(&self.options, self.is_own(), witness) {
@@ -142,6 +143,7 @@ impl RealBackend {
                 return Err(error);
             }
         }
+
         Ok(())
     }
 
@@ -174,12 +176,14 @@ impl RealBackend {
                 ),
             };
         }
+
         if self.transport.as_ref().is_some_and(|t| t.agent.is_there()) {
             return Ok(());
         }
         if let Some(why) = &self.given_up {
             bail!("{why}");
         }
+
         self.transport = None;
         match Transport::new(&self.options) {
             Ok(transport) => self.transport = Some(transport),
@@ -188,6 +192,7 @@ impl RealBackend {
                 return Err(error);
             }
         }
+
         Ok(())
     }
 }

@@ -58,6 +58,7 @@ impl OwnDevice {
                 ferroce.display()
             );
         }
+
         let runtime = tempfile::Builder::new().prefix("ferroce-ibta-").tempdir()?;
         let mut own = OwnDevice {
             runtime,
@@ -147,5 +148,6 @@ pub fn free_addresses() -> Result<[IpAddr; 2]> {
             return Ok([device, tester]);
         }
     }
+
     bail!("UDP port {ROCE_V2_PORT} of all loopback addresses is in use (by rdma_rxe?)")
 }

@@ -77,7 +77,9 @@ impl Roce {
                 }
             },
         };
+
         Receiver::prepare(&receiver)?;
+
         // It gets less where net.core.rmem_max is less; a test needs little.
         let _ = options::set_socket_recv_buffer_size(&receiver, RECEIVE_BUFFER);
         let sender = source(tester)?;
@@ -93,6 +95,7 @@ impl Roce {
             }
             _ => bail!("{tester} and {} are of different families", ends.device),
         };
+
         Ok(Roce {
             ends,
             receiver,
@@ -140,10 +143,12 @@ impl Roce {
             let Some(came) = came.context("receiving at the tester's address")? else {
                 return Ok(None);
             };
+
             let (at, from) = (came.at, came.from);
             if from.ip() != self.ends.device {
                 continue;
             }
+
             let bytes = came.bytes.to_vec();
             let flow = match (from.ip(), self.ends.tester) {
                 (IpAddr::V4(from_ip), IpAddr::V4(to)) => {
@@ -154,6 +159,7 @@ impl Roce {
                 }
                 _ => continue,
             };
+
             return Ok(Some(Datagram {
                 at,
                 from,

@@ -68,6 +68,7 @@ impl Receiver {
                 Err(error) => return Err(error),
             }
         };
+
         Ok(Some(Stamped {
             at,
             from,
@@ -102,6 +103,7 @@ fn both_clocks() -> (Instant, Duration) {
             best = another;
         }
     }
+
     (best.1, best.2)
 }
 

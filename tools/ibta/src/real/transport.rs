@@ -26,6 +26,7 @@ impl Transport {
         if port > info.ports {
             bail!("{} has {} and no port {port}", info.name, ports(info.ports));
         }
+
         let state = port_state(&mut agent, port)?;
         if !state.ethernet {
             bail!("port {port} of {} is no RoCE port", info.name);
@@ -33,6 +34,7 @@ impl Transport {
         if state.state != PORT_ACTIVE {
             bail!("port {port} of {} is not active", info.name);
         }
+
         let peer = agent.addresses().map(|(_, peer)| peer);
         let (sgid_index, device) = source_gid(&mut agent, &info, port, &state, tester, peer)?;
         let way = Way {
@@ -46,6 +48,7 @@ impl Transport {
             port,
             mtu: state.active_mtu,
         };
+
         Ok(Transport {
             agent,
             wire: Roce::new(Ends { tester, device })?,
@@ -65,6 +68,7 @@ fn device_side(options: &Options) -> Result<(Agent, Option<OwnDevice>, IpAddr)> 
         let tester = options.tester.or(agent.addresses().map(|(ours, _)| ours));
         return Ok((agent, None, tester.context("no address for the tester")?));
     }
+
     if let Some(name) = &options.device {
         let Some(tester) = options.tester else {
             bail!(
@@ -73,6 +77,7 @@ fn device_side(options: &Options) -> Result<(Agent, Option<OwnDevice>, IpAddr)> 
         };
         return Ok((agent_of(name)?, None, tester));
     }
+
     let [device, free] = own::free_addresses()?;
     let own = OwnDevice::roce(device)?;
     let agent = own_agent(&own)?;
@@ -106,6 +111,7 @@ fn source_gid(
             best = Some((likeness, index as u8, address));
         }
     }
+
     match best {
         Some((_, _, address)) if address == tester => {
             bail!(

@@ -116,6 +116,7 @@ impl<'a> OnCable<'a> {
             words: 0,
             slid: SM_LID,
         };
+
         let grh = Grh {
             version: 6,
             traffic_class: 0,
@@ -126,6 +127,7 @@ impl<'a> OnCable<'a> {
             sgid: tester,
             dgid: device,
         };
+
         OnCable {
             cables,
             port,

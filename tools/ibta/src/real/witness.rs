@@ -49,6 +49,7 @@ impl Witness {
                 .collect(),
             stop: AtomicBool::new(false),
         });
+
         for (index, processor) in processors.into_iter().enumerate() {
             let for_thread = shared.clone();
             let thread = std::thread::Builder::new()
@@ -58,6 +59,7 @@ impl Witness {
                 shared.processor(index).blind = true;
             }
         }
+
         Witness { shared }
     }
 
@@ -209,6 +211,7 @@ mod tests {
         processor.woken(woken);
         let now = woken;
         assert_eq!(processor.stalled(begin, now, now), ms(100));
+
         // Of a stall only what lies between the two moments.
         assert_eq!(processor.stalled(due + ms(30), now, now), ms(70));
         assert_eq!(processor.stalled(begin, due + ms(30), now), ms(30));

@@ -20,12 +20,14 @@ pub fn list(tests: &[Test]) -> String {
         tests.len(),
         tests.iter().map(|test| test.mutants.len()).sum::<usize>()
     );
+
     for test in tests {
         let (result, _) = execute(test, &mut SimBackend::default(), Box::new(|_| {}));
         let code = |names: &[String]| -> String {
             let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
             quoted.join(", ")
         };
+
         let mutants: Vec<_> = test.mutants.iter().map(|m| m.name.to_owned()).collect();
         let _ = writeln!(
             out,
@@ -38,6 +40,7 @@ pub fn list(tests: &[Test]) -> String {
             result.result.name(),
         );
     }
+
     out + &matrix(&Survivors::known())
 }
 
@@ -48,6 +51,7 @@ fn matrix(known: &Survivors) -> String {
         "\n{} generic mutants, each tried on each test.\n\n| mutant | touches | caught by | passed by |\n|---|---|---|---|\n",
         known.mutants.len()
     );
+
     let mut survivors = String::new();
     for (name, entry) in &known.mutants {
         let (touches, passed) = (entry.touches, entry.passed());
@@ -57,6 +61,7 @@ fn matrix(known: &Survivors) -> String {
             let tests: Vec<_> = tests.iter().map(String::as_str).collect();
             tests.join(", ")
         };
+
         if let Some(reason) = &entry.others {
             let caught = match entry.caught_by.is_empty() {
                 true => "all".to_owned(),
@@ -64,10 +69,12 @@ fn matrix(known: &Survivors) -> String {
             };
             let _ = writeln!(survivors, "| {name} | {reason} | {caught} |");
         }
+
         for (reason, tests) in &entry.passes {
             let _ = writeln!(survivors, "| {name} | {reason} | {} |", named(tests));
         }
     }
+
     out += "\nWhere a test passes, and why; a test compares it pair by pair. *No fault*: the specification leaves it to a device.\n\n| reason | |\n|---|---|\n";
     for (name, reason) in &known.reasons {
         let _ = writeln!(out, "| {name} | {reason} |");

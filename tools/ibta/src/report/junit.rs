@@ -39,6 +39,7 @@ fn case(test: &TestResult) -> TestCase {
         Verdict::Fail => non_success(NonSuccessKind::Failure, test),
         Verdict::Inconclusive | Verdict::Error => non_success(NonSuccessKind::Error, test),
     };
+
     let mut case = TestCase::new(test.id.clone(), status);
     case.set_classname(test.family.clone())
         .set_time(test.time)

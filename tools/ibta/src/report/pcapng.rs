@@ -46,6 +46,7 @@ pub fn write(path: &Path, trace: &Trace, entries: &[Recorded]) -> Result<()> {
         true => DataLink::ERF,
         false => DataLink::ETHERNET,
     };
+
     let interface = InterfaceDescriptionBlock {
         linktype,
         snaplen: SNAP,
@@ -61,6 +62,7 @@ pub fn write(path: &Path, trace: &Trace, entries: &[Recorded]) -> Result<()> {
             Carrier::Cable { port } => erf(frame.at, port, &with_vcrc(&frame.bytes)),
             Carrier::Roce { from, to } => ethernet(frame, from, to)?,
         };
+
         let direction = if frame.by_device { INBOUND } else { OUTBOUND };
         let mut options = vec![EnhancedPacketOption::Flags(direction)];
         while let Some((_, step)) = steps.next_if(|(after, _)| *after <= n) {
@@ -75,6 +77,7 @@ pub fn write(path: &Path, trace: &Trace, entries: &[Recorded]) -> Result<()> {
         };
         out.write_pcapng_block(block).with_context(context)?;
     }
+
     out.into_inner().flush().with_context(context)
 }
 
@@ -113,9 +116,11 @@ pub fn read(path: &Path) -> Result<Trace> {
             _ => {}
         }
     }
+
     if linktype.is_none() {
         bail!("{}: there is no interface in it", path.display());
     }
+
     Ok(trace)
 }
 
@@ -140,9 +145,11 @@ fn from_ethernet(packet: &EnhancedPacketBlock<'_>) -> Option<Frame> {
         }
         NetSlice::Arp(_) => return None,
     };
+
     let Some(TransportSlice::Udp(udp)) = slices.transport else {
         return None;
     };
+
     Some(Frame {
         at: packet.timestamp,
         by_device: by_device(packet),
@@ -188,6 +195,7 @@ fn ethernet(frame: &Frame, from: SocketAddr, to: SocketAddr) -> Result<Vec<u8>> 
             builder.ipv6(mapped(source).octets(), mapped(destination).octets(), HOPS)
         }
     };
+
     let builder = builder.udp(from.port(), to.port());
     let mut bytes = Vec::with_capacity(builder.size(frame.bytes.len()));
     builder.write(&mut bytes, &frame.bytes)?;
@@ -258,10 +266,12 @@ mod tests {
             ["192.0.2.1:49152", "192.0.2.2:4791"],
             ["[2001:db8::1]:1", "[2001:db8::2]:4791"],
         );
+
         let roce = |ends: [&str; 2]| Carrier::Roce {
             from: ends[0].parse().unwrap(),
             to: ends[1].parse().unwrap(),
         };
+
         let cable = |port| Carrier::Cable { port };
         for carriers in [[roce(v4), roce(v6)], [cable(1), cable(2)]] {
             let frames = vec![frame(1, false, carriers[0]), frame(2, true, carriers[1])];
@@ -284,6 +294,7 @@ mod tests {
                 text: "verify".to_owned(),
             },
         };
+
         write(&path, &Trace { frames }, &[step]).unwrap();
 
         let mut blocks = PcapNgReader::new(File::open(&path).unwrap()).unwrap();
@@ -297,6 +308,7 @@ mod tests {
                 comments.push(told);
             }
         }
+
         assert_eq!(comments, [None, Some("step 6.2: verify".to_owned()), None]);
     }
 }

@@ -90,26 +90,31 @@ impl Rxe {
             deadly: BTreeSet::new(),
             families: BTreeMap::new(),
         };
+
         for line in page.lines() {
             if let Some((_, rest)) = line.split_once("tests that end the kernel: ")
                 && let Some((list, _)) = rest.split_once(". ")
             {
                 rxe.deadly.extend(list.split(", ").map(str::to_owned));
             }
+
             let cells: Vec<&str> = line.split('|').map(str::trim).collect();
             let [_, name, counts @ .., _] = &cells[..] else {
                 continue;
             };
+
             // A line of a test says how it ended; one of a family has counts.
             if counts.iter().any(|cell| matches!(*cell, "FAIL" | "ERROR")) {
                 rxe.failed.insert((*name).to_owned());
             }
+
             let counts: Vec<usize> = counts.iter().flat_map(|cell| cell.parse()).collect();
             if let [passed, failed, not, errors] = counts[..] {
                 let all = passed + failed + not + errors;
                 rxe.families.insert((*name).to_owned(), (all, not));
             }
         }
+
         rxe
     }
 
@@ -132,6 +137,7 @@ pub fn matrix(tests: &[Test], rxe: Option<&Rxe>) -> Matrix {
             result.result
         })
         .collect();
+
     let numbers = |test: &Test| -> BTreeSet<&str> {
         let cited = test.statements.iter();
         cited
@@ -162,6 +168,7 @@ pub fn matrix(tests: &[Test], rxe: Option<&Rxe>) -> Matrix {
                 count(other, &test.id, rxe.ended(test, of_family));
             }
         }
+
         Row {
             number: known.number,
             kind: known.kind(),
@@ -209,6 +216,7 @@ pub fn page(matrix: &Matrix) -> String {
     );
     out += &subjects(matrix);
     out += "\n| number | kind | of | about | known by | tests | ferroce | rdma_rxe |\n|---|---|---|---|---|---|---|---|\n";
+
     for row in &matrix.statements {
         let _ = writeln!(
             out,
@@ -223,6 +231,7 @@ pub fn page(matrix: &Matrix) -> String {
             row.rdma_rxe.as_ref().map_or("–".to_owned(), ending),
         );
     }
+
     out += "\n| known by | what that is |\n|---|---|\n";
     for (short, long) in known::SOURCES {
         let _ = writeln!(out, "| {short} | {long} |");
@@ -252,6 +261,7 @@ fn subjects(matrix: &Matrix) -> String {
             rows.len() - here - elsewhere
         );
     }
+
     out
 }
 

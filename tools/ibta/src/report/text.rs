@@ -17,11 +17,13 @@ pub fn line(test: &TestResult) -> String {
     if test.result != Verdict::Pass {
         let _ = write!(line, "\n       {}", test.reason);
     }
+
     for recorded in &test.entries {
         if let Entry::Inconclusive { assertion, seen } = &recorded.entry {
             let _ = write!(line, "\n       inconclusive: {assertion}: {seen}");
         }
     }
+
     line
 }
 
@@ -32,6 +34,7 @@ pub fn details(test: &TestResult) -> String {
         text += &line;
         text.push('\n');
     };
+
     // A check that holds is said once for each step and assertion, with how often.
     let mut held: Vec<(&str, usize)> = Vec::new();
     let flush = |held: &mut Vec<(&str, usize)>, out: &mut dyn FnMut(String)| {
@@ -39,6 +42,7 @@ pub fn details(test: &TestResult) -> String {
             out(format!("            {assertion}: {times} held"));
         }
     };
+
     for recorded in &test.entries {
         match &recorded.entry {
             Entry::Check {
@@ -69,7 +73,9 @@ pub fn details(test: &TestResult) -> String {
             }
         }
     }
+
     flush(&mut held, &mut out);
+
     for assertion in &test.assertions {
         let mut line = format!("    {:5}  {}", assertion.result.name(), assertion.id);
         if !assertion.reason.is_empty() {
@@ -78,6 +84,7 @@ pub fn details(test: &TestResult) -> String {
         }
         out(line);
     }
+
     text
 }
 

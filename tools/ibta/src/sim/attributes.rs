@@ -32,18 +32,22 @@ pub(super) fn attributes(given: &QpAttributes) -> Option<(QpAttr, Mask)> {
         attr.qp_state = QpState::try_from(state).ok()?;
         mask |= Mask::STATE;
     }
+
     if let Some(state) = given.cur_qp_state {
         attr.cur_qp_state = QpState::try_from(state).ok()?;
         mask |= Mask::CUR_STATE;
     }
+
     if let Some(access) = given.qp_access_flags {
         attr.qp_access_flags = Access::from_bits_truncate(access);
         mask |= Mask::ACCESS_FLAGS;
     }
+
     if let Some(av) = given.ah_attr {
         attr.av = address_vector(&av);
         mask |= Mask::AV;
     }
+
     macro_rules! plain {
         ($($field:ident $bit:ident,)*) => {
             $(if let Some(value) = given.$field {
@@ -52,12 +56,14 @@ pub(super) fn attributes(given: &QpAttributes) -> Option<(QpAttr, Mask)> {
             })*
         };
     }
+
     plain! {
         en_sqd_async_notify EN_SQD_ASYNC_NOTIFY, pkey_index PKEY_INDEX, port_num PORT, qkey QKEY,
         path_mtu PATH_MTU, timeout TIMEOUT, retry_cnt RETRY_CNT, rnr_retry RNR_RETRY, rq_psn RQ_PSN,
         max_rd_atomic MAX_QP_RD_ATOMIC, min_rnr_timer MIN_RNR_TIMER, sq_psn SQ_PSN,
         max_dest_rd_atomic MAX_DEST_RD_ATOMIC, dest_qp_num DEST_QPN,
     }
+
     Some((attr, mask))
 }
 
@@ -103,6 +109,7 @@ fn address_vector(av: &AddressVector) -> transport::AddressVector {
 /// The operation of a request; `None` if a bind does not say of what.
 pub(super) fn operation(request: &SendRequest) -> Option<SendOp> {
     use protocol::Opcode;
+
     let (va, rkey, imm) = (request.remote_addr, request.rkey, request.imm);
     Some(match request.opcode {
         Opcode::Send => SendOp::Send,

@@ -88,6 +88,7 @@ impl Device {
         let Some(packet) = open(&flow(TESTER), datagram) else {
             return;
         };
+
         let key = packet.bth.pkey;
         let same_partition = pkey::matches(PKEY, key);
         let Some(pair) = self.pairs.get_mut(&packet.bth.dest_qp) else {
@@ -96,6 +97,7 @@ impl Device {
         if !same_partition {
             return;
         }
+
         if pair.service == QpType::Ud {
             pair.qp
                 .receive_datagram(Time::from_nanos(now), &packet, &[0; 40], &mut pair.host);
@@ -279,6 +281,7 @@ impl Device {
             Some(None) => return refuse(EINVAL, "ibv_reg_mr"),
             None => 0,
         };
+
         let mut memory = self.memory.borrow_mut();
         memory.pd = pd;
         let access = Access::from_bits_truncate(access);
@@ -301,6 +304,7 @@ impl Device {
             },
             None => None,
         };
+
         let xrc = match create.xrcd.map(|xrcd| self.srqs.xrcd(xrcd)) {
             Some(None) => return refuse(EINVAL, "ibv_create_qp_ex"),
             xrc => xrc.flatten().cloned(),
@@ -308,6 +312,7 @@ impl Device {
         if xrc.is_some() != (service == QpType::XrcRecv) {
             return refuse(EINVAL, "ibv_create_qp_ex");
         }
+
         let qpn = self.next_qpn;
         self.next_qpn += 1;
         let qp = Qp::new(QpConfig {
@@ -326,6 +331,7 @@ impl Device {
             stretch: 1,
             seed: 5,
         });
+
         let pair = Pair {
             qp,
             service,
@@ -338,6 +344,7 @@ impl Device {
             sends: VecDeque::new(),
             receives: VecDeque::new(),
         };
+
         self.pairs.insert(qpn, pair);
         Reply::Qp { qp: qpn }
     }
@@ -360,9 +367,11 @@ impl Device {
 
     fn post_send(&mut self, qp: u32, request: &SendRequest) -> Reply {
         const WHAT: &str = "ibv_post_send";
+
         let (Some(pair), Some(op)) = (self.pairs.get(&qp), convert::operation(request)) else {
             return refuse(EINVAL, WHAT);
         };
+
         let dest = match request.to {
             Some(to) if pair.service == QpType::Ud => {
                 if to.ah as usize >= self.handles.len() {
@@ -377,6 +386,7 @@ impl Device {
             }
             _ => Dest::Connected,
         };
+
         let sges = convert::sges(&request.sges);
         let inline = request.flags & send_flags::INLINE != 0;
         let mut ranges = request.sges.iter();
@@ -386,14 +396,17 @@ impl Device {
         let Some(pair) = self.pairs.get_mut(&qp) else {
             return refuse(EINVAL, WHAT);
         };
+
         let bytes = match inline {
             true => self.memory.borrow().gather(&sges),
             false => Vec::new(),
         };
+
         let data = match inline {
             true => SendData::Inline(&bytes),
             false => SendData::Sges(&sges),
         };
+
         let local = matches!(op, SendOp::LocalInv(_) | SendOp::BindMw(_));
         let posted = pair.qp.post_send(&ferroce_transport::SendRequest {
             wr_id: request.wr_id,
@@ -402,6 +415,7 @@ impl Device {
             data: if local { SendData::Sges(&[]) } else { data },
             dest,
         });
+
         match posted {
             Ok(()) => Reply::Done,
             Err(error) => refuse(convert::errno(error), &format!("{WHAT}: {error}")),

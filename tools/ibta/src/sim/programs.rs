@@ -14,6 +14,7 @@ impl MadSim {
             code,
             what: what.to_owned(),
         };
+
         match *command {
             Command::Reset => {
                 self.events.clear();
@@ -35,6 +36,7 @@ impl MadSim {
                 let Some(port) = self.node.port(port) else {
                     return refuse(EINVAL, "ibv_query_gid");
                 };
+
                 let mut gids = port.gids();
                 let gid = gids.find(|(at, _)| *at as u32 == index).map(|(_, gid)| gid);
                 match gid {

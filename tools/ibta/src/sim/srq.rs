@@ -62,12 +62,14 @@ impl Srqs {
             }
             None => None,
         };
+
         self.queues.push(Srq {
             requests,
             room: max_wr as usize,
             pd,
             xrc,
         });
+
         Reply::Srq { srq, number }
     }
 

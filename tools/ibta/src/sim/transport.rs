@@ -100,12 +100,14 @@ impl SimTransport {
                 },
                 None => vec![(Duration::ZERO, datagram)],
             };
+
             for (delay, bytes) in out {
                 self.sent += 1;
                 let at = self.now + LATENCY + delay;
                 self.to_tester.insert((at, self.sent), bytes);
             }
         }
+
         let hook = &mut self.faults.on_completion;
         self.device.collect(|side, completion| match hook {
             Some(hook) => hook(side, completion),
@@ -124,6 +126,7 @@ impl SimTransport {
             if done(self) {
                 return true;
             }
+
             let timer = self.device.next_timeout().map(|at| self.rig_time(at));
             let arrival = |wire: &Wire| wire.first_key_value().map(|((at, _), _)| *at);
             let next = [timer, arrival(&self.to_device), arrival(&self.to_tester)];
@@ -136,6 +139,7 @@ impl SimTransport {
                 self.now = self.now.max(deadline);
                 return false;
             };
+
             self.now = self.now.max(next);
             self.step();
         }
@@ -151,6 +155,7 @@ impl SimTransport {
             let datagram = entry.remove();
             self.device.receive(now, &datagram);
         }
+
         while let Some(entry) = self.to_tester.first_entry()
             && entry.key().0 <= self.now
         {
@@ -214,11 +219,13 @@ impl TransportRig for SimTransport {
                 .collect(),
             None => vec![(Duration::ZERO, bytes)],
         };
+
         for (delay, bytes) in out {
             self.sent += 1;
             let at = self.now + LATENCY + delay;
             self.to_device.insert((at, self.sent), bytes);
         }
+
         Ok(())
     }
 
@@ -232,6 +239,7 @@ impl TransportRig for SimTransport {
             Some(hook) => hook(command.clone()),
             None => command.clone(),
         };
+
         // What arrived before the command counts before it.
         self.settle();
         match command {
@@ -248,18 +256,21 @@ impl TransportRig for SimTransport {
             }
             _ => {}
         }
+
         let early = match (&command, &mut self.faults.on_post) {
             (Command::PostSend { qp, request }, Some(hook)) => {
                 Some((*qp, hook(*qp, request))).filter(|(_, early)| !early.is_empty())
             }
             _ => None,
         };
+
         let reply = self.device.command(self.device_time(self.now), command);
         if let (Some((qp, early)), Reply::Done) = (early, &reply)
             && let Some(queue) = self.device.queue(qp, Side::Send)
         {
             queue.extend(early);
         }
+
         self.settle();
         Ok(reply)
     }

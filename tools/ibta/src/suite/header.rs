@@ -192,6 +192,7 @@ pub fn tests() -> Vec<Test> {
             tests.push(before_the_psn(wrong));
         }
     }
+
     for word in ["ICRC", "TVER", "PKEY"] {
         tests.extend(WRONGS.iter().filter(|w| w.word == word).map(before_access));
     }
@@ -199,6 +200,7 @@ pub fn tests() -> Vec<Test> {
         tests.push(limited_member(service));
         tests.push(reserved_bits(service));
     }
+
     tests
 }
 
@@ -294,6 +296,7 @@ fn before_access(wrong: &'static Wrong) -> Test {
                 "init",
                 "OpenRcChannel; memory that the tester may only read",
             );
+
             let receiver = Receiver::open(rig, service)?;
             let target = channel::register(rig, 64, access::REMOTE_READ)?;
             let ext = Ext {
@@ -304,6 +307,7 @@ fn before_access(wrong: &'static Wrong) -> Test {
                 }),
                 ..Ext::default()
             };
+
             let data = channel::pattern(64);
             let write = receiver.packet(opcode::RC_WRITE_ONLY, 0, ext, &data);
             run.step("1", format!("The tester sends a WRITE {}", wrong.what));
@@ -350,6 +354,7 @@ fn taken(
         Ok(())
     })
     .asserts([&assertion]);
+
     (test, assertion)
 }
 
@@ -380,6 +385,7 @@ fn reserved_bits(service: Service) -> Test {
         "The tester sends a SEND with these bits set",
         |packet| packet.raw = Some(with_reserved_bits(packet.covered())),
     );
+
     test.covers(&["9.2", "9.6.1", "C9-6"])
         .mutant(Mutant::transport(
             "reserved-must-be-zero",

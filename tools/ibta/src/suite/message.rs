@@ -139,6 +139,7 @@ impl Operation {
             FetchAdd => return opcode::RC_FETCH_ADD,
             CompareSwap => return opcode::RC_COMPARE_SWAP,
         };
+
         match (n == 0, n + 1 == of) {
             (true, true) => only,
             (true, false) => first,
@@ -187,6 +188,7 @@ impl Message {
         if !operation.is_answered() {
             channel::write_memory(rig, region.addr, &channel::pattern(len))?;
         }
+
         let request = SendRequest {
             wr_id,
             opcode: operation.verb(),
@@ -199,6 +201,7 @@ impl Message {
             swap: SWAP,
             ..SendRequest::default()
         };
+
         channel.post(rig, request)?;
         Ok(Message {
             operation,
@@ -279,6 +282,7 @@ impl Message {
             };
             run.check_eq(assertion, "the RETH", reth, due)?;
         }
+
         if let Some(atomic) = packet.ext.atomic {
             let due = match self.operation {
                 CompareSwap => AtomicEth {
@@ -294,14 +298,17 @@ impl Message {
                     compare: atomic.compare, // FETCH & ADD does not say
                 },
             };
+
             run.check_eq(assertion, "the AtomicETH", atomic, due)?;
         }
+
         if let Some(imm) = packet.ext.imm {
             run.check_eq(assertion, "the immediate data", imm, IMM)?;
         }
         if self.operation.is_answered() {
             return run.check_eq(assertion, "the payload's length", packet.payload.len(), 0);
         }
+
         let pmtu = channel.options.pmtu as usize;
         let data = channel::pattern(self.len);
         let part = data.chunks(pmtu).nth(n as usize).unwrap_or_default();

@@ -95,26 +95,31 @@ fn body(
         "2",
         "Post a receive request for each packet: the tester's queue takes them",
     );
+
     run.step(
         "3",
         format!("The device posts {MESSAGES} receive requests, if it needs them"),
     );
+
     if operation.is_atomic() {
         channel::write_memory(rig, region.addr, &START.to_ne_bytes())?;
     } else if operation == Operation::Read {
         channel::write_memory(rig, region.addr, &channel::pattern(len))?;
     }
+
     if is_received(operation) {
         for wr_id in 1..=MESSAGES {
             cc.post_recv(rig, wr_id.into(), region.sge())?;
         }
     }
+
     for msn in 1..=MESSAGES {
         run.step("4", format!("Transmit {}", operation.a_name()));
         let data: Vec<u8> = channel::pattern(len)
             .iter()
             .map(|b| b ^ msn as u8)
             .collect();
+
         let first = cc.next_psn;
         request(rig, &mut cc, operation, region, &data)?;
         run.step("5", "Receive the answer");
@@ -123,6 +128,7 @@ fn body(
             Operation::Read => PACKETS,
             _ => 1,
         };
+
         let mut packets = Vec::new();
         for _ in 0..count {
             packets.push(cc.expect(run, rig, assertion, "an answer")?);
@@ -131,12 +137,14 @@ fn body(
             "7",
             format!("It has an AETH with the message number, {msn}"),
         );
+
         verify(run, &cc, operation, assertion, &packets, first, msn)?;
         effect(run, rig, operation, assertion, region, &packets, &data, msn)?;
         run.step(
             "8",
             "Dequeue the completion of the receive request, if it needed one",
         );
+
         if is_received(operation) {
             let done = cc.poll_one(run, rig, assertion, Side::Recv)?;
             run.check_eq(assertion, "the status", done.status, SUCCESS)?;
@@ -145,6 +153,7 @@ fn body(
             run.check_eq(assertion, "the immediate data", done.imm, imm)?;
         }
     }
+
     cc.expect_none(run, rig, assertion)?;
     run.step("9", "CloseRcChannel");
     cc.close(rig)?;
@@ -164,6 +173,7 @@ fn request(
         rkey: region.rkey,
         len: region.len,
     };
+
     let atomic = AtomicEth {
         va: region.addr,
         rkey: region.rkey,
@@ -174,12 +184,14 @@ fn request(
             _ => ADD,
         },
     };
+
     let ext = Ext {
         reth: Some(reth),
         atomic: Some(atomic),
         imm: Some(IMM),
         ..Ext::default()
     };
+
     if operation.is_answered() {
         cc.request(rig, operation.opcode(0, 1), ext, &[])?;
         if operation == Operation::Read {
@@ -187,6 +199,7 @@ fn request(
         }
         return Ok(());
     }
+
     let parts: Vec<&[u8]> = data.chunks(cc.options.pmtu as usize).collect();
     for (n, part) in parts.iter().enumerate() {
         let opcode = operation.opcode(n as u32, parts.len() as u32);
@@ -197,6 +210,7 @@ fn request(
             cc.next_psn = (cc.next_psn + 1) & 0xff_ffff;
         }
     }
+
     Ok(())
 }
 
@@ -224,17 +238,20 @@ fn verify(
                 cc.next_psn.wrapping_sub(1) & 0xff_ffff,
             ),
         };
+
         run.check_eq(assertion, "the opcode", packet.bth.opcode, opcode)?;
         run.check_eq(assertion, "the PSN", packet.bth.psn, psn)?;
         if packets.len() > 1 && n == middle {
             continue; // the middle of a READ's response has no AETH
         }
+
         let aeth = packet.ext.aeth.map(|aeth: Aeth| {
             let ack = matches!(aeth.kind(), Syndrome::Ack(_));
             (ack, aeth.msn)
         });
         run.check_eq(assertion, "the AETH (ACK, MSN)", aeth, Some((true, msn)))?;
     }
+
     Ok(())
 }
 
@@ -256,12 +273,14 @@ fn effect(
             "the bytes that were read are not those of the region".to_owned()
         });
     }
+
     let memory = channel::read_memory(rig, region.addr, region.len)?;
     if !operation.is_atomic() {
         return run.check(assertion, memory == data, || {
             "the bytes that were sent are not in memory".to_owned()
         });
     }
+
     let before = packets[0].ext.atomic_ack;
     let (due_before, due_after) = match (operation, msn) {
         (Operation::FetchAdd, _) => {
@@ -272,6 +291,7 @@ fn effect(
         (_, 1) => (START, START + ADD),
         _ => (START + ADD, START + ADD),
     };
+
     run.check_eq(assertion, "the value before", before, Some(due_before))?;
     let after = memory == due_after.to_ne_bytes();
     run.check(assertion, after, || {

@@ -83,12 +83,14 @@ fn give_up(
             operation.a_name()
         ),
     );
+
     let message = Message::post(&cc, rig, operation, 1, 1, cc.device_psn(0))?;
     let mut packet = message.receive(run, rig, &cc, assertion)?.remove(0);
     for n in 1..=count {
         run.step(format!("2.{n}"), "Drop it: it comes again");
         packet = again(run, rig, &cc, assertion, &packet, exponent)?;
     }
+
     run.step("3", "It does not come once more");
     let more = rig.receive(5 * t_tr(exponent))?;
     run.check(assertion, more.is_none(), || {
@@ -98,6 +100,7 @@ fn give_up(
         "4",
         "It completes with IBV_WC_RETRY_EXC_ERR (12), and the queue pair is in error",
     );
+
     exhausted(run, rig, &cc, assertion, 1, exponent)?;
     let state = cc.query(rig)?.qp_state;
     run.check_eq(assertion, "the state", state, Some(qp_state::ERR))?;
@@ -126,10 +129,12 @@ fn retries(count: u8) -> Test {
     .covers(&["C9-143"])
     .takes(t_tr(USUAL - 1) * (u32::from(count) + 1) * 5 / 2)
     .asserts([&assertion]);
+
     let test = match count {
         7 => test,
         _ => test.mutant(one_more(&assertion, count)),
     };
+
     match count {
         0 => test,
         _ => test.mutant(one_less(&assertion, count)),
@@ -156,6 +161,7 @@ fn gives_up(operation: Operation) -> Test {
 /// Whoever gets an answer has all retries again.
 fn restored() -> Test {
     const ID: &str = "c09-143:restored";
+
     Test::transport(
         "C09_143_RESTORED",
         "C09-143",
@@ -178,6 +184,7 @@ fn restored() -> Test {
                 run.check_eq(ID, "the status", done.status, SUCCESS)?;
                 psn = message.next_psn();
             }
+
             cc.close(rig)?;
             Ok(())
         },
@@ -205,6 +212,7 @@ fn restored() -> Test {
 fn after_naks() -> Test {
     const ID: &str = "c09-143:sequence-naks";
     const COUNT: u8 = 2;
+
     Test::transport(
         "C09_143_SEQUENCE_NAKS",
         "C09-143",
@@ -215,8 +223,10 @@ fn after_naks() -> Test {
                 "1",
                 format!("The device posts a SEND, the retry count is {COUNT}"),
             );
+
             let message = Message::post(&cc, rig, Operation::Send, 1, 1, cc.device_psn(0))?;
             message.receive(run, rig, &cc, ID)?;
+
             for n in 1..=COUNT {
                 run.step(
                     format!("2.{n}"),
@@ -225,6 +235,7 @@ fn after_naks() -> Test {
                 cc.nak(rig, NakCode::PsnSequenceError, message.psn, 0)?;
                 message.receive(run, rig, &cc, ID)?;
             }
+
             run.step("3", "The next NAK ends it with IBV_WC_RETRY_EXC_ERR (12)");
             cc.nak(rig, NakCode::PsnSequenceError, message.psn, 0)?;
             let done = cc.poll_one(run, rig, ID, Side::Send)?;

@@ -95,6 +95,7 @@ fn nothing_in_init(service: Service) -> Test {
         "{}: in INIT receive requests may be posted, and nothing is taken",
         word(service)
     );
+
     Test::transport(id, FAMILY, title, move |run, rig| {
         run.step("init", "Open a channel");
         let receiver = Receiver::empty(rig, service)?;
@@ -102,6 +103,7 @@ fn nothing_in_init(service: Service) -> Test {
             "1",
             "The queue pair goes to RESET and INIT, and receive requests are posted",
         );
+
         go(&receiver, rig, qp_state::RESET)?;
         let init = receiver.cc.attributes_to(rig, qp_state::INIT);
         receiver.cc.modify(rig, init)?;
@@ -128,6 +130,7 @@ fn nothing_in_error(service: Service) -> Test {
         "{}: in ERROR receive requests are flushed in order, and nothing is taken",
         word(service)
     );
+
     Test::transport(id, FAMILY, title, move |run, rig| {
         run.step("init", "Open a channel and post receive requests");
         let receiver = Receiver::open(rig, service)?;
@@ -135,6 +138,7 @@ fn nothing_in_error(service: Service) -> Test {
             "1",
             "The queue pair goes to ERROR: the receive requests are flushed",
         );
+
         go(&receiver, rig, qp_state::ERR)?;
         let patience = rig.patience();
         let due: Vec<(u64, u32)> = (0..super::arrival::RECEIVES)
@@ -152,6 +156,7 @@ fn nothing_in_error(service: Service) -> Test {
             "3",
             "A receive request that is posted now is flushed at once",
         );
+
         receiver.cc.post_recv(rig, 9, receiver.region.part(0, 64))?;
         let late = receiver.cc.poll_one(run, rig, &a, Side::Recv)?;
         run.check_eq(
@@ -160,6 +165,7 @@ fn nothing_in_error(service: Service) -> Test {
             (late.wr_id, late.status),
             (9, FLUSHED),
         )?;
+
         receiver.cc.close(rig)?;
         Ok(())
     })
@@ -183,6 +189,7 @@ fn receives_in_rtr(service: Service) -> Test {
             "init",
             "Open a channel that stops in RTR, and post receive requests",
         );
+
         let receiver = Receiver::with(
             rig,
             ChannelOptions {
@@ -191,6 +198,7 @@ fn receives_in_rtr(service: Service) -> Test {
                 ..ChannelOptions::default()
             },
         )?;
+
         receiver.post(rig)?;
         run.step("1", "Two SENDs are delivered");
         receiver.verify_message(run, rig, &a, 0, 0)?;
@@ -216,6 +224,7 @@ fn sends_flushed_in_error(service: Service) -> Test {
         "{}: in ERROR send requests are flushed, and nothing is sent",
         word(service)
     );
+
     Test::transport(id, FAMILY, title, move |run, rig| {
         run.step("init", "Open a channel");
         let receiver = Receiver::empty(rig, service)?;
@@ -225,6 +234,7 @@ fn sends_flushed_in_error(service: Service) -> Test {
             "2",
             "The device posts two SENDs: both are flushed, in order",
         );
+
         for wr_id in [21, 22] {
             let request = super::unreliable::send_request(rig, &receiver, wr_id, 64)?;
             must(
@@ -235,6 +245,7 @@ fn sends_flushed_in_error(service: Service) -> Test {
                 },
             )?;
         }
+
         let patience = rig.patience();
         let done = receiver.cc.poll(rig, Side::Send, 2, patience)?;
         let seen: Vec<(u64, u32)> = done.iter().map(|c| (c.wr_id, c.status)).collect();

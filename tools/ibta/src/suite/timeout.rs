@@ -126,6 +126,7 @@ fn as_described() -> Test {
     const COUNT: &str = "v1c09-143#01";
     const EXPONENT: u8 = 18;
     const RETRIES: u8 = 2;
+
     Test::transport(
         "C09_142_01",
         "C09-142",
@@ -136,6 +137,7 @@ fn as_described() -> Test {
                     "the device migrates paths by itself, which the test's description excludes";
                 return Err(Stop::NotApplicable(why.to_owned()));
             }
+
             run.step("init.1", "OpenRcChannel");
             run.step("init.2", format!("The retry count is {RETRIES}"));
             run.step("init.3", format!("The ACK timeout is {EXPONENT} (1.07 s)"));
@@ -147,11 +149,13 @@ fn as_described() -> Test {
                     ..ChannelOptions::default()
                 },
             )?;
+
             run.step("1", "Register memory for the packets that will come");
             run.step(
                 "2",
                 "Post a receive request for each packet: the tester's queue takes them",
             );
+
             run.step("3", "The retry count is not zero: so it was set above");
             run.step("4", "Get T_tr from the device");
             let attributes = cc.query(rig)?;
@@ -162,37 +166,44 @@ fn as_described() -> Test {
                 exponent,
                 EXPONENT,
             )?;
+
             run.check_eq(
                 COUNT,
                 "the retry count",
                 attributes.retry_cnt,
                 Some(RETRIES),
             )?;
+
             let t = t_tr(exponent);
             run.note(format!("T_tr is {t:?}"));
             run.step(
                 "5",
                 format!("The device posts a READ of one path MTU: R_Key {R_KEY:#x}, VA {VA:#x}"),
             );
+
             let read = Message::post(&cc, rig, Operation::Read, 1, 1, cc.device_psn(0))?;
             let mut left = RETRIES;
             let mut last = None;
             run.step("6", "While the retry count is not zero");
+
             while left > 0 {
                 run.step(
                     "6.1",
                     "Receive the request (from the second time on: the retry of 6.6)",
                 );
+
                 let packet = match last.take() {
                     None => cc.expect_any(run, rig, TIMEOUT, "a READ request")?,
                     Some(packet) => packet,
                 };
+
                 run.step("6.2", "It came and is valid");
                 cc.verify(run, TIMEOUT, &packet)?;
                 run.step("6.3", "It is a single READ request");
                 read.verify(run, &cc, TIMEOUT, 0, &packet)?;
                 run.step("6.4", "Drop it silently");
                 run.step("6.5", format!("Sleep for T_tr, {t:?}: nothing comes"));
+
                 // The tester may sleep for longer than it wants to.
                 let found = rig.receive((packet.at + t).saturating_sub(rig.now()))?;
                 let early = found.as_ref().is_some_and(|found| found.at < packet.at + t);
@@ -201,6 +212,7 @@ fn as_described() -> Test {
                     "6.6",
                     "A retry comes, before 4 T_tr (the description looks when T_tr is over, and hopes; C9-142 gives the device four)",
                 );
+
                 let retry = match found {
                     None => again(run, rig, &cc, TIMEOUT, &packet, exponent)?,
                     Some(retry) => {
@@ -208,6 +220,7 @@ fn as_described() -> Test {
                         retry
                     }
                 };
+
                 left -= 1;
                 run.note(format!("the retry came after {:?}", retry.at - packet.at));
                 run.step(
@@ -217,16 +230,19 @@ fn as_described() -> Test {
                          the READ has not completed"
                     ),
                 );
+
                 let state = cc.query(rig)?.qp_state;
                 run.check_eq(COUNT, "the state", state, Some(qp_state::RTS))?;
                 cc.verify_no_completion(run, rig, COUNT, Side::Send)?;
                 last = Some(retry);
             }
+
             run.step("7", "End while");
             run.step(
                 "8",
                 format!("The READ was sent again {RETRIES} times, and is not any more"),
             );
+
             let more = rig.receive(4 * t + rig.silence())?;
             run.check(COUNT, more.is_none(), || {
                 format!("a request was sent again after {RETRIES} retries")
@@ -235,6 +251,7 @@ fn as_described() -> Test {
                 "9",
                 "The device tells IBV_WC_RETRY_EXC_ERR (12), see step 12",
             );
+
             run.step("10", "Poll for the completion of the READ");
             let all = cc.poll_all(rig, Side::Send)?;
             run.step("11", "Exactly one completion is there");
@@ -329,6 +346,7 @@ fn sent_again(operation: Operation) -> Test {
                 );
                 packet = again(run, rig, &cc, &a, &packet, USUAL)?;
             }
+
             run.step("4", "Answer it: it completes with success");
             message.acknowledge(rig, &cc, 1)?;
             let done = cc.poll_one(run, rig, &a, Side::Send)?;
@@ -374,6 +392,7 @@ fn exponent(exponent: u8) -> Test {
 /// A timeout of 0 is for ever.
 fn infinite() -> Test {
     const ID: &str = "c09-142:infinite";
+
     Test::transport(
         "C09_142_INFINITE",
         "C09-142",

@@ -65,20 +65,24 @@ impl Oracle {
         let Some((_, sges)) = self.recvs.front() else {
             return false;
         };
+
         let capacity: usize = sges.iter().map(|s| s.length as usize).sum();
         if at + data.len() > capacity {
             return false;
         }
+
         let pieces = self
             .memory
             .pieces(sges, at as u32, data.len() as u32, Access::LOCAL_WRITE)
             .expect("receive requests are good");
+
         let mut rest = data;
         for piece in pieces {
             let (now, later) = rest.split_at(piece.len());
             self.memory.bytes[piece].copy_from_slice(now);
             rest = later;
         }
+
         true
     }
 
@@ -118,9 +122,11 @@ impl Oracle {
             self.whole += 1;
             return self.deliver(index, message, 40);
         }
+
         if self.newest.is_some_and(|newest| place <= newest) {
             return None;
         }
+
         let in_a_row = self.newest == place.checked_sub(1);
         self.newest = Some(place);
         let goes_on = k == 0 || in_a_row && self.open == Some((index, k));
@@ -128,6 +134,7 @@ impl Oracle {
         if !goes_on {
             return None;
         }
+
         let start = k * self.mtu;
         let end = (start + self.mtu).min(message.data.len());
         let last = end == message.data.len();
@@ -147,10 +154,12 @@ impl Oracle {
                 }
             }
         }
+
         if !last {
             self.open = Some((index, k + 1));
             return None;
         }
+
         self.whole += 1;
         match (message.target, message.imm()) {
             (Some(_), None) => None,

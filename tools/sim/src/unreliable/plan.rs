@@ -97,6 +97,7 @@ pub(super) fn plan(service: QpType, rng: &mut Rng) -> Plan {
         late: Duration::from_micros(rng.pick(&[1, 10, 100])),
         ..LinkConfig::default()
     };
+
     if rng.percent(85) {
         let mut some = |most: u64| match rng.below(3) {
             0 => 0,
@@ -107,6 +108,7 @@ pub(super) fn plan(service: QpType, rng: &mut Rng) -> Plan {
         link.reorder = some(200_000);
         link.corrupt = some(30_000);
     }
+
     let mut p = Planner {
         mtu: rng.pick(&[256, 512, 1024, 4096]),
         faults: rng.percent(25),
@@ -114,6 +116,7 @@ pub(super) fn plan(service: QpType, rng: &mut Rng) -> Plan {
         rng,
         sides: Default::default(),
     };
+
     // Plenty of receive requests, or too few, or too short ones.
     let (share, short) = p.rng.pick(&[(100, 0), (100, 0), (60, 0), (100, 20)]);
     for side in 0..2 {
@@ -128,6 +131,7 @@ pub(super) fn plan(service: QpType, rng: &mut Rng) -> Plan {
             p.sides[1 - side].recvs.push(recv);
         }
     }
+
     for side in &mut p.sides {
         side.srq = p.rng.percent(30);
         side.budget = p.rng.pick(&[1, 3_000, 16_384, 1 << 20]);
@@ -142,12 +146,14 @@ pub(super) fn plan(service: QpType, rng: &mut Rng) -> Plan {
             .pick(&[0u32, 0xff_fff0, 0x7f_fff8])
             .wrapping_add(p.rng.below(20) as u32);
     }
+
     let Planner {
         mtu,
         service,
         sides,
         ..
     } = p;
+
     Plan {
         service,
         mtu,
@@ -220,6 +226,7 @@ impl Planner<'_> {
             let data = self.sides[side].memory.gather(&sges);
             (sges, None, data)
         };
+
         let foreign = self.service == QpType::Ud && self.rng.percent(5);
         let mut message = Message {
             op: SendOp::Send,
@@ -232,10 +239,12 @@ impl Planner<'_> {
             fault: None,
             foreign,
         };
+
         let imm = (self.rng.next() as u32).to_le_bytes();
         if self.rng.percent(30) {
             message.op = SendOp::SendWithImm(imm);
         }
+
         if self.service == QpType::Ud {
             message.dest = Dest::Datagram(Datagram {
                 ah: 1,
@@ -251,9 +260,11 @@ impl Planner<'_> {
         } else {
             self.connected(side, imm, &mut message);
         }
+
         if self.faults && self.rng.percent(4) {
             self.break_it(side, &mut message);
         }
+
         message
     }
 

@@ -57,6 +57,7 @@ impl Side {
             mtu: world.mtu,
             ..QpConfig::default()
         };
+
         let mut side = Side {
             qp: Qp::new(config),
             oracle: Oracle::new(world.service, world.mtu, plan.memory.clone()),
@@ -75,6 +76,7 @@ impl Side {
             again_at: None,
             plan,
         };
+
         let attr = QpAttr {
             path_mtu: world.mtu,
             dest_qp_num: QPN[1 - index],
@@ -85,6 +87,7 @@ impl Side {
             port_num: 1,
             ..QpAttr::default()
         };
+
         for (from, to) in [
             (QpState::Reset, QpState::Init),
             (QpState::Init, QpState::Rtr),
@@ -97,6 +100,7 @@ impl Side {
             };
             side.modify(&attr, row.required | QpAttrMask::STATE);
         }
+
         side
     }
 
@@ -123,10 +127,12 @@ impl Side {
         let Some(m) = self.plan.messages.get(self.posted[0]) else {
             return;
         };
+
         let data = match &m.inline {
             Some(bytes) => SendData::Inline(bytes),
             None => SendData::Sges(&m.sges),
         };
+
         match self.qp.post_send(&SendRequest {
             wr_id: self.posted[0] as u64,
             op: m.op,
@@ -144,6 +150,7 @@ impl Side {
         let Some(sges) = self.plan.recvs.get(self.posted[1]) else {
             return;
         };
+
         let wr_id = self.posted[1] as u64;
         if self.plan.srq {
             let sges = sges.iter().copied().collect();
@@ -155,6 +162,7 @@ impl Side {
         } else {
             self.qp.post_recv(wr_id, sges).expect("post_recv");
         }
+
         self.oracle.posted(wr_id, &self.plan.recvs[self.posted[1]]);
         self.posted[1] += 1;
     }
@@ -171,6 +179,7 @@ impl Side {
                 let may = !m.flags.contains(SendFlags::SIGNALED) && m.fault.is_none();
                 assert!(may && !self.broken, "the completion of {silent} is missing");
             }
+
             let m = &self.plan.messages[index];
             match c.status {
                 WcStatus::Success => {
@@ -190,8 +199,10 @@ impl Side {
                     self.broken = true;
                 }
             }
+
             self.next = index + 1;
         }
+
         assert_eq!(self.broken, self.qp.state() == QpState::Sqe);
     }
 
@@ -202,6 +213,7 @@ impl Side {
             packet.bth.psn, psn,
             "PSNs go up by one, and nothing goes out twice"
         );
+
         let k = match self.program.last() {
             Some((_, k)) if !packet.info.begins() => k + 1,
             _ => {
@@ -211,6 +223,7 @@ impl Side {
                 0
             }
         };
+
         let index = self.sending.expect("a packet of a message that was posted");
         let m = &self.plan.messages[index];
         let mtu = mtu as usize;

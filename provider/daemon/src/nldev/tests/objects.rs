@@ -15,6 +15,7 @@ fn objects_are_counted_and_listed_in_messages_that_fit() {
         (b"ctx\0", 1),
         (b"srq\0", 1),
     ];
+
     let mut rest = table;
     for (name, count) in wanted {
         let entry = value(rest, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY).unwrap();
@@ -38,6 +39,7 @@ fn objects_are_counted_and_listed_in_messages_that_fit() {
         assert_eq!(number(entry, RDMA_NLDEV_ATTR_RES_PID), Some(4711));
         assert_eq!(value(entry, RDMA_NLDEV_ATTR_RES_STATE), Some(&[3][..]));
     }
+
     let port = (RDMA_NLDEV_ATTR_PORT_INDEX, 1);
     let one = (RDMA_NLDEV_ATTR_RES_LQPN, 0x02_0101);
     let found = asked(&request(
@@ -46,10 +48,12 @@ fn objects_are_counted_and_listed_in_messages_that_fit() {
         &[OURS, port, one],
         &[],
     ));
+
     assert_eq!(
         number(&found[0][HEADER..], RDMA_NLDEV_ATTR_RES_SQ_PSN),
         Some(17)
     );
+
     let none = (RDMA_NLDEV_ATTR_RES_LQPN, 5);
     assert_eq!(
         refused(&request(
@@ -60,6 +64,7 @@ fn objects_are_counted_and_listed_in_messages_that_fit() {
         )),
         2
     );
+
     assert_eq!(
         refused(&request(RDMA_NLDEV_CMD_RES_QP_GET, 0, &[OURS, one], &[])),
         22
@@ -75,6 +80,7 @@ fn keys_are_for_administrators_and_a_shared_queue_names_its_users() {
         number(&plain[0], RDMA_NLDEV_ATTR_RES_MRN),
         Some(2 << 24 | 3)
     );
+
     let admin = Asker {
         net_admin: true,
         ..ASKER

@@ -154,6 +154,7 @@ impl Hca {
             self.counters().add(Counter::RxMisdirected, 1);
             return None;
         }
+
         if let Some((qp, inner)) = last {
             if qp.qp_num() == number {
                 return Some((qp, inner));
@@ -166,6 +167,7 @@ impl Hca {
         if found.is_none() {
             self.counters().add(Counter::RxUnknownQp, 1);
         }
+
         found.map(|qp| (qp, qp.inner.lock()))
     }
 
@@ -193,6 +195,7 @@ impl Hca {
             }
             return false;
         }
+
         let admitted =
             qp.is_at(&arrival) && (qp.is_datagram() || Qp::accepts_from(inner, &arrival));
         if !admitted {
@@ -204,6 +207,7 @@ impl Hca {
             qp.take_datagram(inner, packet, &arrival, keys, run.now);
             return true;
         }
+
         let Inner {
             transport, path, ..
         } = &mut *inner;
@@ -216,6 +220,7 @@ impl Hca {
         if !qp.touched.swap(true, Relaxed) {
             rx.touched.push(qp.clone());
         }
+
         qp.is_unreliable()
     }
 }
@@ -251,8 +256,10 @@ fn count_kind(counters: &CounterPage, packet: &Packet<'_>) -> bool {
             return syndrome == Some(Syndrome::Nak(NakCode::PsnSequenceError));
         }
     };
+
     if packet.info.begins() {
         counters.add(request, 1);
     }
+
     false
 }

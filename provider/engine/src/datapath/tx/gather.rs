@@ -30,6 +30,7 @@ impl Run<'_> {
             len,
             fleeting,
         } = piece;
+
         if copy || fleeting || len <= COPY_LIMIT {
             let to = &mut self.scratch.arena[self.used..self.used + len];
             // SAFETY: the range was resolved under a key of a registered region, and deregistration
@@ -38,6 +39,7 @@ impl Run<'_> {
             self.used += len;
             return Ok(to);
         }
+
         // SAFETY: as above. The program may have unmapped the range since it was registered: that
         // is an error here, and only doing so in the very microseconds of the send is a fault.
         // Another thread may change the bytes while we read: then the packet's ICRC is wrong, the
@@ -46,11 +48,13 @@ impl Run<'_> {
             guard::probe(addr as *const u8, len)?;
             std::slice::from_raw_parts(addr as *const u8, len)
         };
+
         self.seal();
         self.scratch.iov.push(libc::iovec {
             iov_base: addr as *mut _,
             iov_len: len,
         });
+
         Ok(bytes)
     }
 
@@ -78,9 +82,11 @@ impl Run<'_> {
             },
             ext: packet.ext,
         };
+
         let Some(exit) = self.way.exit() else {
             return Err(MemoryError::Key);
         };
+
         let lead = exit.lead_len();
         let mut icrc = Seal(exit.begin(total - lead, number, &mut self.scratch.arena[self.used..]));
         let head = self.used + lead;
@@ -108,6 +114,7 @@ impl Run<'_> {
                 })?;
             }
         }
+
         let pad = usize::from(packet.bth.pad);
         self.scratch.arena[self.used..self.used + pad].fill(0);
         icrc.payload(&self.scratch.arena[self.used..self.used + pad]);

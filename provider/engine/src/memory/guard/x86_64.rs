@@ -245,9 +245,11 @@ pub(super) fn install() {
             before
         }
     });
+
     if BEFORE.set(before).is_err() {
         return;
     }
+
     for signal in SIGNALS {
         // SAFETY: the handler has the signature that SA_SIGINFO calls for and is async-signal-safe.
         unsafe {
@@ -276,6 +278,7 @@ extern "C" fn on_fault(
             return;
         }
     }
+
     // SAFETY: these are a handler's arguments.
     let is_sent_on = unsafe { (*info).si_code <= 0 && fault_mask::send_on(signal, info, context) };
     if !is_sent_on {

@@ -48,6 +48,7 @@ impl CableExit {
             port: port.clone(),
             echo: key.is_multicast().then(|| port.end().into()),
         };
+
         // Nothing is known of receivers at the far end.
         Ok(SocketExit::new(
             sender,

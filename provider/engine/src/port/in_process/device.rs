@@ -45,6 +45,7 @@ fn device(end: End, slot: u8) -> Result<Arc<Hca>> {
         stretch_timeouts: 1,
         fw_ver: env!("CARGO_PKG_VERSION").into(),
     };
+
     let gid = GidEntry {
         index: 0,
         gid: address.to_ipv6_mapped().octets(),
@@ -53,6 +54,7 @@ fn device(end: End, slot: u8) -> Result<Arc<Hca>> {
         ifindex: 0,
         ifname: String::new(),
     };
+
     let attachment = Attachment {
         slot,
         device,
@@ -60,6 +62,7 @@ fn device(end: End, slot: u8) -> Result<Arc<Hca>> {
         objects: ObjectTable::create()?.0,
         inbox: InboxFds::create()?,
     };
+
     let ports = Ports::Ethernet(Medium::InProcess(end));
     Ok(Arc::new(Hca::new(None, attachment, vec![gid], ports)?))
 }

@@ -35,6 +35,7 @@ impl InProcessExit {
         let (IpAddr::V4(from), IpAddr::V4(dest)) = (key.local, key.remote) else {
             return Err(Error::Invalid("devices of one program have IPv4 addresses"));
         };
+
         let label = Label {
             from: key.local,
             port: PORT,
@@ -45,6 +46,7 @@ impl InProcessExit {
                 limit => limit,
             },
         };
+
         Ok(InProcessExit {
             to: to.clone(),
             label,
@@ -69,6 +71,7 @@ impl Outgoing for InProcessExit {
     fn send(&self, iov: &mut [libc::iovec], segment: Option<u16>) -> io::Result<()> {
         let mut bytes = self.to.memory();
         bytes.reserve(iov.iter().map(|piece| piece.iov_len).sum());
+
         for piece in iov.iter() {
             let (from, len) = (piece.iov_base.cast::<u8>(), piece.iov_len);
             // SAFETY: there is room for all pieces. They are the engine's own or of registered
@@ -84,6 +87,7 @@ impl Outgoing for InProcessExit {
                 bytes.set_len(bytes.len() + len);
             }
         }
+
         self.to.put(Frame {
             label: self.label,
             segment: segment.unwrap_or(0).into(),

@@ -56,6 +56,7 @@ impl Faults {
             left = left.saturating_sub(share);
             hit
         };
+
         if falls(self.lost) {
             Fate::Lost
         } else if falls(self.changed) {

@@ -115,6 +115,7 @@ impl Inner {
             0 => run.bytes.len(),
             segment => segment,
         };
+
         for packet in run.bytes.chunks(segment) {
             let fate = self.faults.next_fate();
             let mut frame = Frame {
@@ -122,6 +123,7 @@ impl Inner {
                 segment: 0,
                 bytes: packet.to_vec(),
             };
+
             match fate {
                 Fate::Lost => continue,
                 Fate::Late if self.late.is_none() => {
@@ -135,6 +137,7 @@ impl Inner {
                 Fate::Repeated => self.push(frame.clone()),
                 Fate::Arrives | Fate::Late => {}
             }
+
             self.push(frame);
             if let Some(late) = self.late.take() {
                 self.push(late);

@@ -66,6 +66,7 @@ impl Side {
             rnr_retry: 7,
             ..attr
         };
+
         let init = M::STATE | M::PORT | M::PKEY_INDEX | M::ACCESS_FLAGS;
         let rtr = M::STATE | M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN;
         let rtr = rtr | M::MAX_DEST_RD_ATOMIC | M::MIN_RNR_TIMER;

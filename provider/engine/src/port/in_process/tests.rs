@@ -69,12 +69,14 @@ impl Side {
 /// Two sides with connected queue pairs.
 fn connected(faults: Faults) -> [Side; 2] {
     let sides = Hca::tied(faults).unwrap().map(|hca| Side::of(hca, RC));
+
     // Where nothing is lost nothing is to be sent again, though this thread may be kept from its
     // processor.
     let timeout = match faults.is_none() {
         true => 20,
         false => 9,
     };
+
     for (me, peer) in [(&sides[0], &sides[1]), (&sides[1], &sides[0])] {
         let attr = QpAttr {
             qp_access_flags: Access::from_bits_retain(0xf),
@@ -85,6 +87,7 @@ fn connected(faults: Faults) -> [Side; 2] {
         };
         me.connect(peer, attr).unwrap();
     }
+
     sides
 }
 
@@ -98,6 +101,7 @@ fn for_datagrams(faults: Faults) -> [Side; 2] {
             qkey: QKEY,
             ..QpAttr::default()
         };
+
         let init = M::STATE | M::PORT | M::PKEY_INDEX | M::QKEY;
         let (rtr, rts) = (M::STATE, M::STATE | M::SQ_PSN);
         for (state, mask) in [
@@ -108,6 +112,7 @@ fn for_datagrams(faults: Faults) -> [Side; 2] {
             side.qp.modify(&attr(state), mask).unwrap();
         }
     }
+
     sides
 }
 
@@ -161,6 +166,7 @@ fn every_byte_arrives_whatever_happens_on_the_way() {
             SendData::Sges(&[s]),
             Dest::Connected,
         );
+
         ok(&wait(&sides, [1, 0])[0]);
         assert!(here == there, "{seed}: WRITE");
 
@@ -170,6 +176,7 @@ fn every_byte_arrives_whatever_happens_on_the_way() {
             SendData::Sges(&[s]),
             Dest::Connected,
         );
+
         ok(&wait(&sides, [1, 0])[0]);
         assert!(here == pattern(len, seed), "{seed}: READ");
 
@@ -186,6 +193,7 @@ fn every_byte_arrives_whatever_happens_on_the_way() {
         assert!(wrong > 0, "{seed}: nothing was changed on the way");
         mended += a.count(Counter::RetransmittedPackets) + b.count(Counter::RetransmittedPackets);
     }
+
     assert!(mended > 100, "{mended} packets were sent again");
 }
 
@@ -201,6 +209,7 @@ fn an_atomic_is_done_once_however_often_it_comes() {
     let sides = connected(faults);
     let [a, b] = &sides;
     let (mut cell, mut answer) = ([0u64], [0u64]);
+
     // SAFETY: any bytes are integers, and nobody else uses the cells but the engine.
     let bytes = |cell: &mut [u64; 1]| unsafe {
         std::slice::from_raw_parts_mut(cell.as_mut_ptr().cast::<u8>(), 8)
@@ -214,6 +223,7 @@ fn an_atomic_is_done_once_however_often_it_comes() {
         assert_eq!(wait(&sides, [1, 0])[0][0].status, 0);
         assert_eq!(answer, [3 * n]);
     }
+
     assert_eq!(cell, [1500]);
     assert!(b.count(Counter::DuplicateRequest) > 20);
 }
@@ -230,6 +240,7 @@ fn without_faults_each_packet_is_sent_once() {
         SendData::Sges(&[s]),
         Dest::Connected,
     );
+
     wait(&sides, [1, 0]);
     assert!(here == there);
     assert_eq!(a.count(Counter::TxPackets), 1024);
@@ -259,6 +270,7 @@ fn a_peer_that_hears_nothing_is_given_up() {
 #[test]
 fn of_datagrams_what_comes_is_as_it_was_sent() {
     const MANY: u64 = 1000;
+
     let faults = Faults {
         seed: 3,
         lost: 100,
@@ -278,6 +290,7 @@ fn of_datagrams_what_comes_is_as_it_was_sent() {
         };
         b.qp.post_recv(n, &[place]).unwrap();
     }
+
     let ah = a.pd.create_ah(&b.address(), 0).unwrap();
     for n in 0..MANY {
         let to = Datagram {
@@ -289,7 +302,9 @@ fn of_datagrams_what_comes_is_as_it_was_sent() {
         let bytes = pattern(60, n);
         a.post(SendOp::Send, SendData::Inline(&bytes), Dest::Datagram(to));
     }
+
     let [_, mut completions] = wait(&sides, [MANY as usize, 0]);
+
     // Each poll takes a packet or more.
     (0..MANY).for_each(|_| completions.extend(poll(&b.cq)));
     let dropped = b.count(Counter::RxIcrcErrors);
@@ -298,6 +313,7 @@ fn of_datagrams_what_comes_is_as_it_was_sent() {
         "{} arrived",
         completions.len()
     );
+
     assert!((50..200).contains(&dropped), "{dropped} had wrong ICRCs");
     let mut n = 0;
     for wc in &completions {
@@ -324,6 +340,7 @@ fn who_sends_without_acknowledgement_waits_for_room() {
         qpn: b.qp.qp_num(),
         qkey: QKEY,
     };
+
     let many = ROOM / 4096 + 500;
     for _ in 0..many {
         a.post(SendOp::Send, SendData::Sges(&[all]), Dest::Datagram(to));
@@ -332,6 +349,7 @@ fn who_sends_without_acknowledgement_waits_for_room() {
     for _ in 0..1000 {
         sent += poll(&a.cq).len();
     }
+
     // What is on its way is half of what there is room for, and a run more.
     assert!((400..700).contains(&sent), "{sent} were sent");
     assert_eq!(a.count(Counter::TxErrors), 0);

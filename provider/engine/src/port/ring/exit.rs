@@ -42,6 +42,7 @@ impl RingExit {
                 limit => limit,
             },
         };
+
         RingExit {
             pacer: Pacer::new(Taken(ring.clone()), RING_WINDOW as u64),
             ring,

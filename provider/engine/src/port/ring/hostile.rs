@@ -18,11 +18,13 @@ pub(crate) fn hostile(fds: InboxFds, step: u64, times: u8, bytes: &[u8]) -> bool
     let mut taken = false;
     for n in 1..=u64::from(times % 16) {
         let len = bytes.len().min(RING_BYTES);
+
         // SAFETY: the ring has RING_BYTES bytes, and nobody reads or writes them at the moment.
         unsafe {
             let start = sender.memory.bytes();
             start.copy_from_nonoverlapping(bytes.as_ptr(), len);
         }
+
         let tail = step.wrapping_mul(n);
         sender.memory.tail().store(tail, Ordering::Release);
         let (word, bit) = sender.mark;
@@ -39,5 +41,6 @@ pub(crate) fn hostile(fds: InboxFds, step: u64, times: u8, bytes: &[u8]) -> bool
         assert_eq!(sender.taken(), tail, "something is left");
         taken |= records > 0;
     }
+
     taken
 }

@@ -59,6 +59,7 @@ impl Inbox {
         for word in 0..4 {
             rings.marked[word] |= marks::take(self.head.pending(word));
         }
+
         'rings: for slot in rings.in_turn() {
             let (word, bit) = (usize::from(slot) / 64, 1 << (slot % 64));
             let Some(ring) = self.ring(rings, slot) else {
@@ -66,6 +67,7 @@ impl Inbox {
                 broken();
                 continue;
             };
+
             loop {
                 match ring.take(&mut f) {
                     Ok(Some(true)) => {}
@@ -80,8 +82,10 @@ impl Inbox {
                     Err(Nonsense) => broken(),
                 }
             }
+
             rings.marked[word] &= !bit;
         }
+
         let unfinished = rings.marked != [0; 4];
         self.unfinished.store(unfinished, Ordering::Relaxed);
     }

@@ -45,10 +45,12 @@ impl RingReceiver {
         let Some((tail, restart)) = marks::published(tail, restart, self.head) else {
             return Ok(None);
         };
+
         let mut there = tail.wrapping_sub(self.head);
         if !are_sensible(tail, self.head, restart) {
             return self.throw_away(tail);
         }
+
         let mut at = place(self.head, restart);
         let mut record = self.record(at);
         if record.len == SKIP && at != 0 && there > (RING_BYTES - at) as u64 {
@@ -57,10 +59,12 @@ impl RingReceiver {
             at = 0;
             record = self.record(at);
         }
+
         let len = record.len as usize;
         if len > RING_BYTES || span(len) as u64 > there || at + span(len) > RING_BYTES {
             return self.throw_away(tail);
         }
+
         let bytes = Octets::Shared(&self.bytes()[at + HEADER..][..len]);
         let label = Label {
             from: gid_address(record.from),
@@ -68,11 +72,13 @@ impl RingReceiver {
             traffic_class: record.traffic_class,
             hop_limit: record.hop_limit,
         };
+
         let result = f(Arrived {
             label,
             segment: record.segment.into(),
             bytes,
         });
+
         self.advance(self.head.wrapping_add(span(len) as u64));
         Ok(Some(result))
     }

@@ -57,11 +57,13 @@ impl RingSender {
             extent: RING_BYTES,
             used: true,
         };
+
         if !are_sensible(position.tail, position.head, position.restart) {
             // Nothing that is there can be taken out, so it begins anew where the receiver is.
             position.tail = position.head;
             position.restart = position.head;
         }
+
         holds.store(true, Ordering::Relaxed);
         let is_empty = position.tail == position.head;
         let ring = RingSender {
@@ -72,11 +74,13 @@ impl RingSender {
             position: locks::Mutex::new(position),
             holds,
         };
+
         if !is_empty {
             // Who put it in may have been killed before he could say so, and it may be all that
             // there is room for.
             ring.tell();
         }
+
         Ok(ring)
     }
 
@@ -120,6 +124,7 @@ impl RingSender {
             from: address_gid(label.from),
             to: address_gid(label.to),
         };
+
         // SAFETY: `room` found `span(len)` bytes at `at`, inside the ring and not the receiver's
         // before the tail says so. `at` is a multiple of ALIGN.
         let mut to = unsafe {
@@ -127,6 +132,7 @@ impl RingSender {
             to.cast::<Record>().write(record);
             to.add(HEADER)
         };
+
         for piece in iov {
             // SAFETY: the pieces are the engine's own or of registered ranges, whose keys our
             // caller holds the table's lock of; the short ones are all the engine's. The sum of
@@ -140,6 +146,7 @@ impl RingSender {
             };
             to = to.wrapping_add(piece.iov_len);
         }
+
         position.tail = position.tail.wrapping_add(span(len) as u64);
         position.extent = position.extent.max(at + span(len));
         position.used = true;
@@ -148,6 +155,7 @@ impl RingSender {
         if !self.holds.load(Ordering::Relaxed) {
             self.holds.store(true, Ordering::Relaxed);
         }
+
         self.tell();
         Ok(())
     }
@@ -187,9 +195,11 @@ impl RingSender {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
         }
+
         if skipped == 0 {
             return Ok(at);
         }
+
         // SAFETY: `at` is inside the ring and a multiple of ALIGN, which a Record does not exceed;
         // the bytes are ours.
         unsafe { self.memory.bytes().add(at).cast::<u32>().write(SKIP) };
@@ -220,6 +230,7 @@ impl RingSender {
         if std::mem::take(&mut position.used) || self.taken() != position.tail {
             return true;
         }
+
         if position.extent != 0 {
             // Where it cannot be given back it is kept, and not asked for again before more is
             // used. The next record begins at the start: what a receiver has not seen yet is
@@ -230,6 +241,7 @@ impl RingSender {
             unsafe { self.memory.give_back(position.extent) };
             position.extent = 0;
         }
+
         false
     }
 }

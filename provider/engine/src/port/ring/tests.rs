@@ -82,6 +82,7 @@ fn records_of_every_length_come_out_in_order_also_across_the_end() {
         assert_eq!(rings[0].in_flight(), 0);
         assert!(!inbox.is_marked());
     }
+
     assert!(sent > 3 * RING_BYTES);
 }
 
@@ -100,6 +101,7 @@ fn a_full_ring_takes_nothing_until_there_is_room() {
     assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
     assert_eq!(rings[0].in_flight(), before);
     assert_eq!(take(&inbox, &mut ends, 1), [&bytes[..]]);
+
     // What is free is at both ends now: too little behind, one record's length before.
     put(&rings[0], &bytes).unwrap();
     assert!(put(&rings[0], &bytes).is_err());
@@ -124,6 +126,7 @@ fn a_few_messages_at_a_time_stay_at_the_start() {
 #[test]
 fn two_windows_fit_wherever_the_ring_was_emptied() {
     const PACKETS: usize = 2 * RING_WINDOW / 4096;
+
     let (inbox, _wake, rings) = inbox(&[1]);
     let mut ends = Rings::default();
     let packet = [3; 4096 + 60];
@@ -150,11 +153,13 @@ fn no_sender_keeps_another_waiting() {
             put(ring, &[slot; 9]).unwrap();
         }
     }
+
     for round in 0..6 {
         let got = take(&inbox, &mut ends, 2);
         assert_eq!(got, vec![vec![slots[round % 3]; 9]; 2]);
         assert!(inbox.is_marked());
     }
+
     assert_eq!(take(&inbox, &mut ends, usize::MAX).len(), 18);
     assert!(!inbox.is_marked());
 }
@@ -175,11 +180,13 @@ fn memory_that_is_not_there_sends_nothing() {
             iov_len: 4096,
         },
     ];
+
     if guard::EFFECTIVE {
         let error = rings[0].send(&LABEL, &pieces, None).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EFAULT));
         assert!(!inbox.is_marked());
     }
+
     put(&rings[0], &own).unwrap();
     assert_eq!(take(&inbox, &mut ends, usize::MAX), [&own[..]]);
 }
@@ -198,6 +205,7 @@ fn what_makes_no_sense_is_thrown_away_and_the_ring_goes_on() {
             ring.memory.bytes().add(at).cast::<u32>().write(len)
         };
     };
+
     let damages: [&dyn Fn(); 6] = [
         &|| {
             tail(7);
@@ -223,6 +231,7 @@ fn what_makes_no_sense_is_thrown_away_and_the_ring_goes_on() {
             tail(64);
         },
     ];
+
     for damage in damages {
         put(ring, &[1; 10]).unwrap();
         assert_eq!(take(&inbox, &mut ends, usize::MAX).len(), 1);
@@ -236,6 +245,7 @@ fn what_makes_no_sense_is_thrown_away_and_the_ring_goes_on() {
         put(ring, &[2; 10]).unwrap();
         inbox.take(&mut ends, |_| true, || {});
     }
+
     put(ring, &[3; 10]).unwrap();
     assert_eq!(take(&inbox, &mut ends, usize::MAX), [[3; 10]]);
 }
@@ -254,6 +264,7 @@ fn a_new_owner_of_a_slot_goes_on_where_the_last_one_stopped() {
         }
         assert!(!ring.is_closed());
     }
+
     let ring = RingSender::open(fds.duplicate().unwrap(), 4, Arc::default()).unwrap();
     fds.close().unwrap();
     assert!(ring.is_closed());

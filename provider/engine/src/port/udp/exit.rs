@@ -34,6 +34,7 @@ impl UdpExit {
     ) -> Result<UdpExit> {
         let io = |what| move |e| Error::io(what, e);
         let socket = socket(key.remote)?;
+
         // DF has Linux number the datagrams of a send.
         option(&socket, key.remote, OptionKind::DontFragment, 1).map_err(io("setting DF"))?;
         if key.traffic_class != 0 {
@@ -41,6 +42,7 @@ impl UdpExit {
             option(&socket, key.remote, OptionKind::TrafficClass, class)
                 .map_err(io("setting the traffic class"))?;
         }
+
         let multicast = key.is_multicast();
         if key.hop_limit > 1 {
             let kind = match multicast {
@@ -50,9 +52,11 @@ impl UdpExit {
             option(&socket, key.remote, kind, key.hop_limit.into())
                 .map_err(io("setting the hop limit"))?;
         }
+
         if multicast {
             through_interface(&socket, key, gid)?;
         }
+
         let port = bind(&socket, key, gid.scope_id, own_slot)?;
         let flow = match (key.local, key.remote) {
             (IpAddr::V4(s), IpAddr::V4(d)) => Flow::v4(s, d, port, ROCE_V2_PORT),
@@ -63,12 +67,14 @@ impl UdpExit {
                 ));
             }
         };
+
         let gso = gso && option(&socket, key.remote, OptionKind::Segment, 0).is_ok();
         let scope_id = scope(key.remote, gid.scope_id);
         let dest = match key.remote {
             IpAddr::V4(_) => SocketAddr::new(key.remote, ROCE_V2_PORT).into(),
             IpAddr::V6(ip) => SocketAddrV6::new(ip, ROCE_V2_PORT, 0, scope_id).into(),
         };
+
         let counters = Counters::of(key.remote, scope_id, key.slot);
         let sender = Sender::new(socket, gso);
         Ok(SocketExit::new(

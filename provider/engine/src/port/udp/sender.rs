@@ -49,6 +49,7 @@ impl Sender {
                 if self.submit(msg) >= 0 {
                     return Ok(());
                 }
+
                 let e = io::Error::last_os_error();
                 match e.raw_os_error() {
                     Some(libc::EINTR) => {}
@@ -64,6 +65,7 @@ impl Sender {
                     _ => return Err(e),
                 }
             }
+
             Err(io::ErrorKind::WouldBlock.into())
         })
     }
@@ -113,6 +115,7 @@ fn with_message<R>(
     f: impl FnOnce(&libc::msghdr) -> R,
 ) -> R {
     let mut control = Control([0; CONTROL]);
+
     // SAFETY: all zeroes is a valid msghdr.
     let mut msg: libc::msghdr = unsafe { std::mem::zeroed() };
     msg.msg_name = dest.as_ptr() as *mut _;
@@ -132,5 +135,6 @@ fn with_message<R>(
             libc::CMSG_DATA(c).cast::<u16>().write_unaligned(segment);
         }
     }
+
     f(&msg)
 }

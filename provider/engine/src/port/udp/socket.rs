@@ -38,6 +38,7 @@ pub(in crate::port) fn bind(
             Err(e) => return Err(Error::io("binding a send socket to the GID's address", e)),
         }
     }
+
     Err(Error::Full("UDP source ports 49152-65535"))
 }
 
@@ -108,6 +109,7 @@ pub(in crate::port) fn option(
         OptionKind::MulticastHops => (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS, value),
         OptionKind::Segment => (libc::SOL_UDP, libc::UDP_SEGMENT, value),
     };
+
     // SAFETY: `value` is an int that outlives the call.
     let rc = unsafe {
         libc::setsockopt(
@@ -118,6 +120,7 @@ pub(in crate::port) fn option(
             size_of::<libc::c_int>() as u32,
         )
     };
+
     if rc == 0 {
         Ok(())
     } else {

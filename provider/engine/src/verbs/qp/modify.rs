@@ -26,6 +26,7 @@ impl Qp {
         } else {
             None
         };
+
         if self.is_unreliable() && mask.contains(QpAttrMask::STATE) && attr.qp_state == QpState::Rtr
         {
             hca.unacknowledged_traffic();
@@ -34,6 +35,7 @@ impl Qp {
                 hca.listen_everywhere()?;
             }
         }
+
         let keys = hca.keys.read_recursive();
         let mut inner = self.inner.lock();
         let ends = matches!(attr.qp_state, QpState::Err | QpState::Reset);
@@ -42,6 +44,7 @@ impl Qp {
             // sends any more.
             self.send_last_ack(&mut inner);
         }
+
         let now = timers::now();
         let mut host = QpHost::new(self, &keys, None, now);
         inner.transport.modify(attr, mask, now, &mut host)?;
@@ -50,6 +53,7 @@ impl Qp {
             self.set_active(&mut inner, false);
             inner.path = Some(path);
         }
+
         if inner.transport.state() == QpState::Reset {
             self.set_active(&mut inner, false);
             inner.path = None;
@@ -59,6 +63,7 @@ impl Qp {
                 tm.reset();
             }
         }
+
         self.pump(&mut inner, &keys, now, true);
         self.list(&mut inner);
         Ok(())
@@ -134,13 +139,16 @@ fn check_modify(hca: &Hca, attr: &QpAttr, mask: QpAttrMask) -> Result<()> {
     if mask.contains(QpAttrMask::MAX_QP_RD_ATOMIC) && attr.max_rd_atomic > limits::MAX_RD_ATOMIC {
         return invalid("max_rd_atomic exceeds the device's max_qp_init_rd_atom");
     }
+
     if mask.contains(QpAttrMask::MAX_DEST_RD_ATOMIC)
         && attr.max_dest_rd_atomic > limits::MAX_RD_ATOMIC
     {
         return invalid("max_dest_rd_atomic exceeds the device's max_qp_rd_atom");
     }
+
     if mask.intersects(QpAttrMask::ALT_PATH | QpAttrMask::PATH_MIG_STATE) {
         return invalid("automatic path migration is not offered");
     }
+
     Ok(())
 }

@@ -29,6 +29,7 @@ pub(crate) fn cases(place: Place) -> Vec<Case> {
 
 fn disk(lab: &mut Lab, place: Place) -> Ending {
     let (dir, port) = (lab.case_dir()?, lab.port());
+
     // The path of a Unix socket is short.
     let control = tempfile::tempdir().map_err(anyhow::Error::from)?;
     let content: Vec<u8> = (0..BYTES).map(|at| (at * 167 + at / 251) as u8).collect();
@@ -48,17 +49,20 @@ fn disk(lab: &mut Lab, place: Place) -> Ending {
     if !inquiry.out.contains("VIRTUAL-DISK") {
         return Err(Stop::with("no word of the disk", &[inquiry, &target]));
     }
+
     // An initiator that the target does not know is told so.
     let told = stranger.out.contains("not found") || stranger.err.contains("not found");
     if stranger.success() || !told {
         return Err(Stop::with("not refused", &[stranger, &target]));
     }
+
     for (file, end) in [(disk, wrote), (back, read)] {
         if fs::read(file).map_err(anyhow::Error::from)? != content {
             let what = format!("{} is not what was written", file.display());
             return Err(Stop::with(what, &[end, &target]));
         }
     }
+
     meter.expect(2 * BYTES as u64, &[wrote, read, &target])
 }
 
@@ -77,17 +81,20 @@ fn inquire_and_copy(
         let words = ["dd", "-f", "raw", "-O", "raw", BLOCK, &from, &to];
         run("qemu-img", &words, name)
     };
+
     let inquiry = run("iscsi-inq", &["-i", INITIATOR, &url], "inquiry")?;
     let stranger = run(
         "iscsi-inq",
         &["-i", "iqn.2026-01.test:other", &url],
         "stranger",
     )?;
+
     let wrote = copy(
         format!("if={}", content.display()),
         format!("of={url}"),
         "write",
     )?;
+
     let read = copy(
         format!("if={url}"),
         format!("of={}", back.display()),
@@ -99,8 +106,10 @@ fn inquire_and_copy(
 /// tgt, with the disk, for one initiator at any address. It asks for both.
 fn serve(site: &Site, dir: &Path, control: &Path, port: u16) -> Result<Running, Stop> {
     const SOCKET: &str = "TGT_IPC_SOCKET";
+
     let host = site.server();
     let socket = control.join("tgt");
+
     // There is no target without a listener of TCP, which nobody is told of.
     let portal = format!("portal={}:{port}", in_url(&host.address));
     let words = ["-f", "--iscsi", &portal, "--iser", "pool_sz_mb=128"];
@@ -111,10 +120,12 @@ fn serve(site: &Site, dir: &Path, control: &Path, port: u16) -> Result<Running, 
         && target.wait_until(Duration::from_secs(30), |_| {
             UnixStream::connect(control.join("tgt.0")).is_ok()
         });
+
     if !listens {
         let target = target.kill();
         return Err(Stop::with("tgt does not come to listen", &[&target]));
     }
+
     let disk = dir.join("disk").display().to_string();
     for (index, line) in [
         &["new", "--mode", "target", "-T", TARGET][..],
@@ -136,6 +147,7 @@ fn serve(site: &Site, dir: &Path, control: &Path, port: u16) -> Result<Running, 
             return Err(Stop::with(done.ending(), &[&done, &target]));
         }
     }
+
     Ok(target)
 }
 

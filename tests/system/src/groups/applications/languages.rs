@@ -68,6 +68,7 @@ pub(crate) fn cases(place: Place) -> Vec<Case> {
         cases.push(Case::new(name(place, "crate async-rdma, rpc"), async_rdma));
         cases.push(Case::new(name(place, "crate sideway, show_gids"), gids));
     }
+
     if matches!(place, Place::OneDaemon | Place::Sockets | Place::Veth(_)) {
         for example in ["rc_pingpong", "rc_pingpong_split"] {
             let name = name(place, &format!("crate sideway, {example}"));
@@ -76,6 +77,7 @@ pub(crate) fn cases(place: Place) -> Vec<Case> {
         let name = name(place, "crate sideway, cmtime");
         cases.push(Case::new(name, move |lab| cmtime(lab, place)));
     }
+
     cases
 }
 
@@ -106,6 +108,7 @@ fn pingpong(lab: &mut Lab, place: Place, example: &str) -> Ending {
         port,
         limit: LIMIT,
     };
+
     let site = lab.site(place)?;
     let meter = Meter::start(site)?;
     let ends = pair.run(site.server(), site.client(), &dir)?;
@@ -131,6 +134,7 @@ fn cmtime(lab: &mut Lab, place: Place) -> Ending {
         let server = server.kill();
         return Err(Stop::with("the server does not come to listen", &[&server]));
     }
+
     let mut client = command(site.client(), &program, &words);
     client.args(["-s", &site.server().address]);
     let client = process::run(client, &dir, "client", LIMIT)?;
@@ -195,12 +199,14 @@ fn built(wanted: &Crate, example: &str, dir: &Path) -> Result<PathBuf, Stop> {
     if program.exists() {
         return Ok(program);
     }
+
     packages::ensure(packages::LANGUAGES)?;
     fs::create_dir_all(&root).with_context(|| format!("{}", root.display()))?;
     println!(
         "xtask: building {} {} from crates.io",
         wanted.name, wanted.version
     );
+
     let mut cargo = build::cargo();
     cargo.args([
         "install",
@@ -210,6 +216,7 @@ fn built(wanted: &Crate, example: &str, dir: &Path) -> Result<PathBuf, Stop> {
         "--version",
         wanted.version,
     ]);
+
     for example in wanted.examples {
         cargo.args(["--example", example]);
     }
@@ -218,6 +225,7 @@ fn built(wanted: &Crate, example: &str, dir: &Path) -> Result<PathBuf, Stop> {
     if ran.success() {
         return Ok(program);
     }
+
     match ["resolve host", "network"]
         .iter()
         .any(|word| ran.err.contains(word))

@@ -45,6 +45,7 @@ fn info(lab: &mut Lab, place: Place) -> Ending {
             return Err(Stop::with(format!("no endpoint {kind}"), &[&ran]));
         }
     }
+
     Ok(())
 }
 
@@ -57,6 +58,7 @@ fn pingpong(lab: &mut Lab, place: Place, provider: &str, kind: &str) -> Ending {
     if place.is_ipv6() {
         words.push("-6");
     }
+
     let meter = Meter::start(site)?;
     let mut server = command(site.server(), "fi_pingpong", &words);
     server.args(["-B", &port]);
@@ -66,17 +68,20 @@ fn pingpong(lab: &mut Lab, place: Place, provider: &str, kind: &str) -> Ending {
         let server = server.finish(Duration::ZERO);
         return Err(Stop::with("the server does not come to listen", &[&server]));
     }
+
     let mut client = command(site.client(), "fi_pingpong", &words);
     client.args(["-P", &port, &site.server().address]);
     let client = process::run(client, &dir, "client", LIMIT)?;
     let server = server.finish_after(&client, LIMIT);
 
     expect_success(&[&client, &server])?;
+
     // A datagram is a packet.
     let largest = match kind {
         "dgram" => u64::from(place.path_mtu()),
         _ => 1 << 20,
     };
+
     let sizes: Vec<_> = client.out.lines().filter_map(size).collect();
     if !sizes
         .last()
@@ -85,6 +90,7 @@ fn pingpong(lab: &mut Lab, place: Place, provider: &str, kind: &str) -> Ending {
         let what = format!("sizes {sizes:?}, to end with {largest} or near it");
         return Err(Stop::with(what, &[&client, &server]));
     }
+
     // Ten of each, there and back.
     meter.expect(20 * sizes.iter().sum::<u64>(), &[&client, &server])
 }

@@ -47,6 +47,7 @@ fn gloo(lab: &mut Lab, place: Place) -> Ending {
     let libraries = ["-lgloo", "-libverbs"];
     let program = compile("c++", "-std=c++17", "gloo_allreduce.cc", &libraries)?;
     let dir = lab.case_dir()?;
+
     // Where the ranks meet.
     let meeting = tempfile::tempdir().map_err(anyhow::Error::from)?;
     let meeting = meeting.path().display().to_string();
@@ -59,6 +60,7 @@ fn gloo(lab: &mut Lab, place: Place) -> Ending {
         let running = command(host, &program, &words);
         ranks.push(process::spawn(running, &dir, &format!("rank{rank}"))?);
     }
+
     let ranks: Vec<_> = ranks.into_iter().map(|rank| rank.finish(LIMIT)).collect();
     let all: Vec<_> = ranks.iter().collect();
     expect_success(&all)?;
@@ -67,6 +69,7 @@ fn gloo(lab: &mut Lab, place: Place) -> Ending {
     if ranks.iter().any(silent) {
         return Err(Stop::with("not a word of each vector", &all));
     }
+
     // A ring has each number go round to all but one.
     let bytes = COUNTS.iter().sum::<u64>() * 4 * (RANKS as u64 - 1);
     meter.expect(2 * bytes, &all)

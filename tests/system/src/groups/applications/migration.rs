@@ -60,6 +60,7 @@ pub(crate) fn cases(place: Place) -> Vec<Case> {
 
 fn migrate(lab: &mut Lab, place: Place) -> Ending {
     let (dir, port) = (lab.case_dir()?, lab.port());
+
     // The path of a Unix socket is short.
     let sockets = tempfile::tempdir().map_err(anyhow::Error::from)?;
     let bytes = content();
@@ -76,6 +77,7 @@ fn migrate(lab: &mut Lab, place: Place) -> Ending {
         let target = target_process.kill();
         return Err(Stop::with("the target does not come to listen", &[&target]));
     }
+
     let load = format!(
         "loader,file={},addr={AT:#x},force-raw=on",
         dir.join("content").display()
@@ -93,6 +95,7 @@ fn migrate(lab: &mut Lab, place: Place) -> Ending {
             "migrate-set-parameters",
             json!({ "max-bandwidth": BANDWIDTH }),
         )?;
+
         let before = source.counter(&number)?;
         source.call("migrate", json!({ "uri": address }))?;
         let state = source.migrated()?;
@@ -104,15 +107,18 @@ fn migrate(lab: &mut Lab, place: Place) -> Ending {
         if before == after || rounds.is_none_or(|rounds| rounds < 2) {
             bail!("counted from {before} to {after}, {state}");
         }
+
         let memory = [
             source.memory(0, MEMORY, &dir.join("before"))?,
             target.memory(0, MEMORY, &dir.join("after"))?,
         ];
+
         // And goes on at the other end.
         target.call("cont", json!({}))?;
         target.counts_on(after, &number)?;
         Ok(memory)
     })();
+
     let ends = [&source_process.kill(), &target_process.kill()];
 
     let [before, after] = moved.map_err(|error| Stop::with(format!("{error:#}"), &ends))?;
@@ -120,6 +126,7 @@ fn migrate(lab: &mut Lab, place: Place) -> Ending {
     if !loaded || before != after {
         return Err(Stop::with("the memory is not what it was", &ends));
     }
+
     meter.expect(bytes.len() as u64, &ends)
 }
 

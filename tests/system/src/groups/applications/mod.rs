@@ -61,6 +61,7 @@ pub(crate) fn cases() -> Vec<Case> {
         cases.extend(languages::cases(place));
         cases.extend(libraries::cases(place));
     }
+
     cases.extend(openib::cases());
     cases.extend(tools::cases());
     cases

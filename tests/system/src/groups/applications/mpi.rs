@@ -67,6 +67,7 @@ pub(crate) fn cases(place: Place) -> Vec<Case> {
             }));
         }
     }
+
     cases.push(Case::new(name(place, "mpi4py"), move |lab| {
         python(lab, place)
     }));
@@ -76,11 +77,13 @@ pub(crate) fn cases(place: Place) -> Vec<Case> {
             netpipe(lab, place, mpi, program)
         }));
     }
+
     if matches!(place, Place::OneDaemon | Place::Veth(_)) {
         cases.push(Case::new(name(place, "HPC Challenge"), move |lab| {
             hpcc(lab, place)
         }));
     }
+
     cases
 }
 
@@ -150,6 +153,7 @@ fn launch(
     } else {
         "mpiexec.hydra"
     };
+
     let mut words: Vec<String> = vec!["-np".into(), ranks.to_string()];
     if site.other().is_some() {
         let agent = agent(site, dir)?;
@@ -165,6 +169,7 @@ fn launch(
     } else if open_mpi {
         words.push("--oversubscribe".into());
     }
+
     let (settings, options): (Vec<&str>, Vec<&str>) =
         mpi.options.split(' ').partition(|word| word.contains('='));
     words.extend(options.into_iter().map(str::to_owned));
@@ -172,6 +177,7 @@ fn launch(
         .iter()
         .filter_map(|setting| setting.split('=').next())
         .collect();
+
     match open_mpi {
         true => words.extend(
             variables
@@ -181,6 +187,7 @@ fn launch(
         // Otherwise Hydra takes all of it along, with what `ferroce run` has set for this host.
         false => words.extend(["-genvlist".to_owned(), variables.join(",")]),
     }
+
     words.extend(program.iter().map(|word| (*word).to_owned()));
 
     let mut command = command(site.client(), launcher, &words);
@@ -189,6 +196,7 @@ fn launch(
             .iter()
             .filter_map(|setting| setting.split_once('=')),
     );
+
     allow_root(&mut command);
     Ok(process::run(command, dir, "ranks", LIMIT)?)
 }
@@ -207,6 +215,7 @@ fn agent(site: &Site, dir: &Path) -> Result<String, Stop> {
         .iter()
         .map(|word| quoted(&word.to_string_lossy()))
         .collect();
+
     let script = format!(
         "#!/bin/sh\n\
          # {there} is the other host; any other address is this one.\n\
@@ -216,6 +225,7 @@ fn agent(site: &Site, dir: &Path) -> Result<String, Stop> {
          exec {} sh -c \"$*\"\n",
         prefix.join(" ")
     );
+
     let path = dir.join("agent");
     fs::write(&path, script).map_err(anyhow::Error::from)?;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).map_err(anyhow::Error::from)?;
@@ -259,6 +269,7 @@ fn netpipe(lab: &mut Lab, place: Place, mpi: Mpi, program: &str) -> Ending {
 /// each of which checks its result.
 fn hpcc(lab: &mut Lab, place: Place) -> Ending {
     const INPUT: &str = "/usr/share/doc/hpcc/examples/_hpccinf.txt";
+
     let dir = lab.case_dir()?;
     let site = lab.site(place)?;
     let input = fs::read_to_string(INPUT).map_err(anyhow::Error::from)?;
@@ -279,5 +290,6 @@ fn hpcc(lab: &mut Lab, place: Place) -> Ending {
             return Err(Stop::with(format!("not {line:?}:\n{report}"), &[&ran]));
         }
     }
+
     meter.expect(64 << 20, &[&ran])
 }

@@ -60,6 +60,7 @@ fn exchange(lab: &mut Lab, both: bool) -> Ending {
             ranks.args(there.prefix()).arg(&program).arg(IN_TURN)
         }
     };
+
     let ran = process::run(ranks, &dir, "ranks", LIMIT)?;
     expect_success(&[&ran])?;
     let bytes = mpi::messages(&ran)?;

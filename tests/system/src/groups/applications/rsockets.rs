@@ -43,11 +43,13 @@ fn curl(lab: &mut Lab, place: Place) -> Ending {
         let server = server.kill();
         return Err(Stop::with("the server does not come to listen", &[&server]));
     }
+
     let mut client = preloaded(site.client(), "curl")?;
     let url = format!("http://{}:{port}/", site.server().address);
     client.args(["--silent", "--show-error", "--noproxy", "*", "--output"]);
     client.arg(dir.join("got")).arg(url);
     let client = process::run(client, &dir, "client", LIMIT)?;
+
     // It stays for as long as its own input is open.
     let server = server.kill();
 
@@ -58,12 +60,14 @@ fn curl(lab: &mut Lab, place: Place) -> Ending {
             &[&client, &server],
         ));
     }
+
     meter.expect(content().len() as u64, &[&client, &server])
 }
 
 /// iperf 2, with reads and writes that wait.
 fn iperf(lab: &mut Lab, place: Place) -> Ending {
     const BYTES: u64 = 64 << 20;
+
     let (dir, port) = (lab.case_dir()?, lab.port());
     let site = lab.site(place)?;
     let meter = Meter::start(site)?;
@@ -73,11 +77,13 @@ fn iperf(lab: &mut Lab, place: Place) -> Ending {
     if place.is_ipv6() {
         server.arg("-V");
     }
+
     let mut server = process::spawn(server, &dir, "server")?;
     if !wait_for_listener(&mut server, site.server(), TCP, port) {
         let server = server.kill();
         return Err(Stop::with("the server does not come to listen", &[&server]));
     }
+
     let bytes = BYTES.to_string();
     let words = [
         "-c",
@@ -89,16 +95,19 @@ fn iperf(lab: &mut Lab, place: Place) -> Ending {
         "-f",
         "k",
     ];
+
     let mut client = command(site.client(), "iperf", &words);
     if place.is_ipv6() {
         client.arg("-V");
     }
+
     let library = preloaded(site.client(), "iperf")?;
     client.envs(
         library
             .get_envs()
             .filter_map(|(name, value)| Some((name, value?))),
     );
+
     let client = process::run(client, &dir, "client", LIMIT)?;
     let server = server.kill();
 
@@ -106,5 +115,6 @@ fn iperf(lab: &mut Lab, place: Place) -> Ending {
     if !client.out.contains("Kbits/sec") {
         return Err(Stop::with("no figure", &[&client, &server]));
     }
+
     meter.expect(BYTES, &[&client, &server])
 }

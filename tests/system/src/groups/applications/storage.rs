@@ -66,6 +66,7 @@ pub(crate) fn cases(place: Place) -> Vec<Case> {
     if place.is_ipv6() {
         return Vec::new();
     }
+
     let mut cases: Vec<_> = [WRITE, READ, SEND]
         .into_iter()
         .map(|run| {
@@ -76,6 +77,7 @@ pub(crate) fn cases(place: Place) -> Vec<Case> {
     if place == Place::OneDaemon {
         cases.push(Case::new(name(place, "fio looks at its data"), doubt));
     }
+
     cases
 }
 
@@ -88,6 +90,7 @@ fn fio(lab: &mut Lab, place: Place, run: Run) -> Ending {
     let [client, server] = both_ends(site.client(), site.server(), port, &dir, run)?;
 
     expect_success(&[&client, &server])?;
+
     // Messages of the program's own may stand before it.
     let json = client.out.find('{').map_or("", |at| &client.out[at..]);
     let report: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
@@ -98,9 +101,11 @@ fn fio(lab: &mut Lab, place: Place, run: Run) -> Ending {
             &[&client, &server],
         ));
     }
+
     if let Some(wrong) = memory.wrong(run)? {
         return Err(Stop::with(wrong, &[&client, &server]));
     }
+
     meter.expect(run.bytes, &[&client, &server])
 }
 
@@ -155,6 +160,7 @@ fn end(host: &Host, port: u16, dir: &Path, run: Run, which: &str) -> Command {
         format!("--iodepth={}", run.depths[usize::from(is_server)]),
         "--output-format=json".to_owned(),
     ];
+
     match run.checksum {
         Some(checksum) if is_server => words.push(format!("--verify={checksum}")),
         Some(_) => words.extend([
@@ -164,10 +170,12 @@ fn end(host: &Host, port: u16, dir: &Path, run: Run, which: &str) -> Command {
         ]),
         None => words.push(format!("--mem=mmapshared:{}", dir.join(which).display())),
     }
+
     if run.checksum.is_none() && !is_server {
         let digits: String = PATTERN.iter().map(|byte| format!("{byte:02x}")).collect();
         words.push(format!("--buffer_pattern=0x{digits}"));
     }
+
     command(host, "fio", &words)
 }
 
@@ -196,6 +204,7 @@ impl<'a> Memory<'a> {
         if run.checksum.is_some() {
             return Ok(None);
         }
+
         let buffers = |end: &str| -> Result<Vec<u8>> {
             let mut all = fs::read(self.dir.join(end)).context("fio's memory")?;
             all.truncate(BUFFERS * BLOCK);
@@ -214,6 +223,7 @@ impl<'a> Memory<'a> {
                 ("client", wrong)
             }
         };
+
         Ok(wrong.map(|block| {
             format!("block {block} of the {end}'s memory is not what was transferred")
         }))

@@ -37,14 +37,17 @@ fn debugger(lab: &mut Lab) -> Ending {
         "--args",
         "ibv_devinfo",
     ];
+
     let ran = process::run(command(site.client(), "gdb", &words), &dir, "gdb", LIMIT)?;
     expect_success(&[&ran])?;
+
     // Without debug symbols the program's own frames have no names.
     for said in ["in ibv_open_device", "PORT_ACTIVE", "exited normally"] {
         if !ran.out.contains(said) {
             return Err(Stop::with(format!("no {said:?}"), &[&ran]));
         }
     }
+
     Ok(())
 }
 
@@ -77,6 +80,7 @@ fn rping(lab: &mut Lab) -> Ending {
         let server = server.kill();
         return Err(Stop::with("the server does not come to listen", &[&server]));
     }
+
     let client = process::run(end("-c"), &dir, "client", LIMIT)?;
     let server = server.finish_after(&client, LIMIT);
     expect_success(&[&client, &server])?;

@@ -100,6 +100,7 @@ pub(crate) fn cases(place: Place) -> Vec<Case> {
             }));
         }
     }
+
     for (transport, tests) in [("rc_verbs", RC), ("ud_verbs", UD)] {
         for test in tests {
             let what = format!("ucx_perftest of {transport}, {test}");
@@ -108,12 +109,14 @@ pub(crate) fn cases(place: Place) -> Vec<Case> {
             }));
         }
     }
+
     for (transport, tests) in [("rc_verbs", NOT_RC), ("ud_verbs", NOT_UD)] {
         let what = format!("ucx_perftest of what {transport} has not");
         cases.push(Case::new(name(place, &what), move |lab| {
             refused(lab, place, transport, tests)
         }));
     }
+
     cases
 }
 
@@ -127,6 +130,7 @@ fn info(lab: &mut Lab, place: Place) -> Ending {
         LIMIT,
     )?;
     expect_success(&[&ran])?;
+
     for transport in ["rc_verbs", "ud_verbs"] {
         let has = |line: &str| line.ends_with(&format!("Transport: {transport}"));
         let mut lines = ran.out.lines().skip_while(|line| !has(line));
@@ -136,6 +140,7 @@ fn info(lab: &mut Lab, place: Place) -> Ending {
             return Err(Stop::with(what, &[&ran]));
         }
     }
+
     Ok(())
 }
 
@@ -156,12 +161,14 @@ fn perftest(
         }
         command
     };
+
     let control = match (site.place.is_ipv6(), site.other()) {
         // The control connection may be another's.
         (true, None) => "127.0.0.1",
         (true, Some(_)) => crate::lab::netns::ADDRESSES[0],
         (false, _) => &site.server().address,
     };
+
     let mut server = with_transports(command(site.server(), "ucx_perftest", &options));
     server.args(of_server);
     let mut server = process::spawn(server, dir, "server")?;
@@ -169,6 +176,7 @@ fn perftest(
         let server = server.finish(Duration::ZERO);
         return Err(Stop::with("the server does not come to listen", &[&server]));
     }
+
     let mut ran = with_transports(command(site.client(), "ucx_perftest", &options));
     ran.arg(control).args(of_client);
     let client = process::run(ran, dir, "client", LIMIT)?;
@@ -180,6 +188,7 @@ fn perftest(
 /// device.
 fn protocols(lab: &mut Lab, place: Place, transport: &str, size: u64) -> Ending {
     const COUNT: u64 = 30;
+
     let atomics = if size == 8 { ATOMICS } else { &[] };
     let tests: Vec<_> = TESTS.iter().chain(atomics).collect();
     let dir = lab.case_dir()?;
@@ -193,6 +202,7 @@ fn protocols(lab: &mut Lab, place: Place, transport: &str, size: u64) -> Ending 
     let port = lab.port();
     let site = lab.site(place)?;
     let meter = Meter::start(site)?;
+
     // The server reads how many tests there are, and is told the rest.
     let batch = ["-b".to_owned(), batch.display().to_string()];
     let mut options = batch.to_vec();
@@ -209,6 +219,7 @@ fn protocols(lab: &mut Lab, place: Place, transport: &str, size: u64) -> Ending 
         let what = format!("not a figure for each of {} tests: {rows:?}", tests.len());
         return Err(Stop::with(what, &[&client, &server]));
     }
+
     let through = if transport == DEFAULT {
         0
     } else {
@@ -245,6 +256,7 @@ fn single(lab: &mut Lab, place: Place, transport: &str, test: &str) -> Ending {
         .next()
         .and_then(|size| size.parse().ok())
         .unwrap_or(0);
+
     let meter = Meter::start(site)?;
     let [client, server] = perftest(site, &dir, port, ALL, [&[], &words(transport, test)])?;
     expect_success(&[&client, &server])?;
@@ -252,6 +264,7 @@ fn single(lab: &mut Lab, place: Place, transport: &str, test: &str) -> Ending {
     if row.is_none_or(|(_, rate)| rate <= 0.0) {
         return Err(Stop::with("no figure", &[&client, &server]));
     }
+
     meter.expect(100 * size, &[&client, &server])
 }
 

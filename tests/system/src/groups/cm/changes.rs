@@ -129,6 +129,7 @@ impl Unanswered {
             let client = process::spawn(client, &dir, program)?;
             clients.push(std::thread::spawn(move || client.finish(2 * patience())));
         }
+
         Ok(Unanswered {
             clients,
             host,
@@ -152,6 +153,7 @@ impl Unanswered {
                 || format!("{program} told after {took:?}, not {expected:?}"),
             )?;
         }
+
         let status = self.host.status()?;
         let count =
             |name: &str, message| environment::counter(&status, &format!("{name}/{message}"));
@@ -165,6 +167,7 @@ impl Unanswered {
                 format!("{sent:?} messages {message} and repetitions were sent")
             })?;
         }
+
         Ok(())
     }
 }
@@ -190,6 +193,7 @@ fn change(lab: &mut Lab, test: &str, make: impl FnOnce(&mut Host) -> Ending) -> 
         true => make(&mut host),
         false => Ok(()),
     };
+
     let finished = running.finish(LIMIT);
     made?;
     for (_, ending) in cprogram::endings(&finished) {
@@ -203,6 +207,7 @@ fn change(lab: &mut Lab, test: &str, make: impl FnOnce(&mut Host) -> Ending) -> 
 /// things, and the one that is measured.
 fn service(lab: &mut Lab) -> Ending {
     const SERVICE: u8 = 0x68;
+
     let dir = lab.case_dir()?;
     let port = lab.port();
     let site = lab.site(Place::Veth(1500))?;
@@ -221,6 +226,7 @@ fn service(lab: &mut Lab) -> Ending {
     expect(other.is_none(), || {
         "a type of service that nobody asked for".to_owned()
     })?;
+
     // REQ, REP, RTU and at least one of DREQ and DREP of either connection.
     let messages = |packets: &[&Packet]| packets.iter().filter(|p| p.destination_qp() == 1).count();
     let (with, without) = (messages(&marked), messages(&plain));

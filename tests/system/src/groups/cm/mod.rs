@@ -50,16 +50,19 @@ pub(crate) fn cases() -> Vec<Case> {
         Place::VethIpv6(1500),
     ] {
         let v6 = place.is_ipv6();
+
         // Datagram rsockets send from where the host's routes lead from, which for all of loopback
         // is 127.0.0.1. A server that is not told where takes any address, of IPv4.
         let here = |stock: &&Stock| match stock.space {
             NONE if place == Place::TwoDaemons => false,
             _ => !v6 || stock.server.contains("ADDR"),
         };
+
         for stock in STOCK.iter().filter(here) {
             let name = format!("cm/{}/{}", place.name(), stock.name);
             cases.push(Case::new(name, move |lab| run(lab, place, stock)));
         }
+
         if place == Place::TwoDaemons {
             let name = format!("cm/{}/{}", place.name(), MANY.name);
             cases.push(Case::new(name, move |lab| {
@@ -70,19 +73,23 @@ pub(crate) fn cases() -> Vec<Case> {
                 ending
             }));
         }
+
         // perftest knows addresses of IPv4 only.
         for line in PERFTEST.iter().filter(|_| !v6) {
             let name = format!("cm/{}/{line} -R", place.name());
             cases.push(Case::new(name, move |lab| run(lab, place, &perftest(line))));
         }
+
         cases.push(Case::new(
             format!("cm/{}/mckey", place.name()),
             move |lab| single::multicast(lab, place, "-m"),
         ));
+
         cases.push(Case::new(
             format!("cm/{}/connecting to nobody", place.name()),
             move |lab| single::nobody(lab, place),
         ));
+
         if v6 {
             cases.push(Case::new(
                 format!("cm/{}/mckey, a group by its GID", place.name()),
@@ -92,10 +99,12 @@ pub(crate) fn cases() -> Vec<Case> {
             // of IPv4.
             continue;
         }
+
         cases.push(Case::new(
             format!("cm/{}/rcopy", place.name()),
             move |lab| single::copy(lab, place),
         ));
+
         cases.extend(sockets::cases(place));
         for program in PROGRAMS {
             cases.push(Case::many(
@@ -104,8 +113,10 @@ pub(crate) fn cases() -> Vec<Case> {
             ));
         }
     }
+
     cases.extend(wire::cases());
     let suite = Case::many("cm/one-daemon/pyverbs", single::suite);
+
     // Where Debian's documents are not installed, it has to be fetched.
     cases.push(suite.in_company(Company::Alone));
     cases.extend(changes::cases());
@@ -184,6 +195,7 @@ pub(crate) fn exchange(
     dir: &std::path::Path,
 ) -> Ending {
     let perftest = stock.server.starts_with("ib_");
+
     // udaddy cannot be told.
     let told = perftest || stock.server.contains("PORT");
     let port = if told { port } else { USUAL_PORT };
@@ -195,15 +207,18 @@ pub(crate) fn exchange(
         }
         words
     };
+
     let mut server = process::spawn(command(server_host, &line(stock.server)), dir, "server")?;
     if !wait_for_listener(&mut server, server_host, stock.space, port) {
         let server = server.finish(Duration::ZERO);
         return Err(Stop::with("the server does not come to listen", &[&server]));
     }
+
     let mut client = line(stock.client);
     if perftest {
         client.push(server_host.address.clone());
     }
+
     let client = process::run(command(client_host, &client), dir, "client", LIMIT)?;
     let server = match stock.stays {
         true => server.kill(),
@@ -220,22 +235,26 @@ pub(crate) fn judge(client: &Finished, server: &Finished, stock: &Stock) -> Endi
             &evidence,
         ));
     }
+
     if !stock.stays && !server.success() {
         return Err(Stop::with(
             format!("server: {}", server.ending()),
             &evidence,
         ));
     }
+
     if !client.out.contains(stock.says) {
         let what = format!("the client does not say {:?}", stock.says);
         return Err(Stop::with(what, &evidence));
     }
+
     // These programs tell of their progress on standard error; perftest does not.
     let complaint = match stock.server.split(' ').next() {
         Some("cmtime") => cmtime_complaint(evidence),
         Some(tool) if tool.starts_with("ib_") => odd(&client.err),
         _ => None,
     };
+
     match complaint {
         Some(line) => Err(Stop::with(format!("it says: {line}"), &evidence)),
         None => Ok(()),

@@ -23,6 +23,7 @@ pub(crate) fn multicast(lab: &mut Lab, place: Place, option: &str) -> Ending {
         (true, "-m") => IpAddr::from(Ipv6Addr::new(0xff0e, 0, 0, 0, 0, 0, 0x77, 1)),
         (true, _) => IpAddr::from(Ipv6Addr::new(0xff0e, 0, 0, 0, 0, 0, 0x77, 2)),
     };
+
     let member = |host: &Host| {
         let mut command = host.run("mckey");
         command.args([option, &group.to_string(), "-b", &host.address]);
@@ -30,11 +31,13 @@ pub(crate) fn multicast(lab: &mut Lab, place: Place, option: &str) -> Ending {
         command
     };
     let mut server = process::spawn(member(receiver), &dir, "receiver")?;
+
     // Only a member gets anything.
     if !server.wait_until(LISTEN_LIMIT, |running| joined(running.id(), group)) {
         let server = server.finish(Duration::ZERO);
         return Err(Stop::with("the receiver does not join", &[&server]));
     }
+
     let mut command = member(sender);
     command.arg("-s");
     let client = process::run(command, &dir, "sender", LIMIT)?;
@@ -44,6 +47,7 @@ pub(crate) fn multicast(lab: &mut Lab, place: Place, option: &str) -> Ending {
         &server,
         &stock("mckey", "mckey", "mckey", "return status 0"),
     )?;
+
     // It ends when as many have arrived as were sent.
     expect(server.out.contains("data transfers complete"), || {
         "the receiver has not got what was sent".to_owned()
@@ -78,17 +82,20 @@ pub(crate) fn copy(lab: &mut Lab, place: Place) -> Ending {
         let server = server.finish(Duration::ZERO);
         return Err(Stop::with("the server does not come to listen", &[&server]));
     }
+
     let mut command = site.client().run("rcopy");
     let target = format!("{}:{}", site.server().address, to.display());
     command
         .arg(&from)
         .arg(target)
         .args(["-p", &port.to_string()]);
+
     let client = process::run(command, &dir, "client", LIMIT)?;
     let server = server.kill();
     if !client.success() {
         return Err(Stop::with(client.ending(), &[&client, &server]));
     }
+
     let arrived = std::fs::read(&to).unwrap_or_default();
     expect(arrived == content, || {
         "what arrived is not what was sent".to_owned()
@@ -127,6 +134,7 @@ pub(crate) fn nobody(lab: &mut Lab, place: Place) -> Ending {
     command.args(["-c", "-a", &site.server().address, "-p", &port.to_string()]);
     let finished = process::run(command, &dir, "rping", LIMIT)?;
     let text = format!("{}{}", finished.out, finished.err);
+
     // IBTA's reason 8: there is no such service.
     if finished.success() || !text.contains("RDMA_CM_EVENT_REJECTED, error 8") {
         return Err(Stop::with(
@@ -134,6 +142,7 @@ pub(crate) fn nobody(lab: &mut Lab, place: Place) -> Ending {
             &[&finished],
         ));
     }
+
     expect(finished.elapsed < Duration::from_secs(10), || {
         format!("it took {:?} to be told", finished.elapsed)
     })

@@ -27,12 +27,14 @@ pub(crate) fn cases(place: Place) -> Vec<Case> {
         Case::new(name("mbuffer over rsockets"), move |lab| pipe(lab, place)),
         Case::new(name("datagram rsockets"), move |lab| datagrams(lab, place)),
     ];
+
     if place == Place::TwoDaemons {
         cases.push(Case::new(
             name("udpong from an address of another device"),
             move |lab| elsewhere(lab, place),
         ));
     }
+
     cases
 }
 
@@ -183,8 +185,10 @@ fn netcat(lab: &mut Lab, place: Place) -> Ending {
         command: server,
         input: File::open(&offered).map_err(anyhow::Error::from)?.into(),
     };
+
     let mut client = preloaded(scene.client, "busybox")?;
     client.args(["nc", &scene.address(), &scene.port()]);
+
     // Its input does not end before it does: the server would leave with a client that has nothing
     // more to say.
     let (input, kept) = std::io::pipe().map_err(anyhow::Error::from)?;
@@ -245,12 +249,14 @@ fn elsewhere(lab: &mut Lab, place: Place) -> Ending {
     let mut client = scene.client.run("udpong");
     client.args(["-s", &address, "-p", &port, "-C", "1"]);
     let (client, server) = scene.play(server, client, NONE, true)?;
+
     // What it makes of ENODEV.
     let refused = client.err.contains("No RDMA devices were detected");
     let exited = client.status.is_some_and(|status| status.code().is_some());
     if refused && exited {
         return Ok(());
     }
+
     Err(Stop::with(
         format!("not refused: {}", client.ending()),
         &[&client, &server],

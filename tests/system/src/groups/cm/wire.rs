@@ -65,6 +65,7 @@ fn serve(
             return Ok(server);
         }
     }
+
     Err(Stop::with(
         "the server does not come to listen",
         &[&server.kill()],
@@ -130,6 +131,7 @@ fn decoded(lab: &mut Lab, place: Place) -> Ending {
     let mut command = std::process::Command::new("tshark");
     command.args(["-n", "-r"]).arg(&file);
     command.args(["-Y", "infiniband.bth.destqp == 1", "-T", "fields"]);
+
     for field in [
         "infiniband.mad.mgmtclass",
         "infiniband.mad.attributeid",
@@ -138,10 +140,12 @@ fn decoded(lab: &mut Lab, place: Place) -> Ending {
     ] {
         command.args(["-e", field]);
     }
+
     let finished = process::run(command, &dir, "tshark-read", LIMIT)?;
     if !finished.success() {
         return Err(Stop::with(finished.ending(), &[&finished]));
     }
+
     let mut kinds = BTreeSet::new();
     for line in finished.out.lines() {
         let fields: Vec<&str> = line.split('\t').collect();
@@ -154,6 +158,7 @@ fn decoded(lab: &mut Lab, place: Place) -> Ending {
         })?;
         kinds.insert((*attribute).to_owned());
     }
+
     // REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP.
     for wanted in [0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18] {
         let wanted = format!("{wanted:#06x}");
@@ -161,9 +166,11 @@ fn decoded(lab: &mut Lab, place: Place) -> Ending {
             format!("no message {wanted} among {kinds:?}")
         })?;
     }
+
     let packets = pcap::read(&file)?;
     let messages = packets.iter().filter(|packet| is_message(packet.payload()));
     let icrcs: Vec<bool> = messages.map(Packet::icrc_is_right).collect();
+
     // The reader knows IPv4 only.
     let enough = place.is_ipv6() || icrcs.len() >= 9;
     expect(enough && icrcs.iter().all(|right| *right), || {
@@ -200,8 +207,10 @@ fn hostile(lab: &mut Lab) -> Ending {
     let mut server = serve(host, &["rping", "-s", "-V"], busy, 2_000_000, &dir)?;
     let mut client = ping(host, busy, 2_000_000, &dir, "busy")?;
     let rained = rain(host, &messages, Duration::from_secs(3));
+
     // Not where the rain may still be knocking: rping takes one request only.
     let again = rping(host, other, 3, &dir);
+
     // Both are still at work: asked before either is killed, as each ends soon after the other.
     let ended = [&mut client, &mut server].map(|end| end.ended_within(Duration::ZERO));
     let (client, server) = (client.finish(Duration::ZERO), server.finish(Duration::ZERO));
@@ -221,6 +230,7 @@ fn hostile(lab: &mut Lab) -> Ending {
         std::thread::sleep(Duration::from_millis(100));
         after = host.status()?;
     }
+
     expect(after["cm"]["ids"] == 0, || {
         format!("ids are left: {}", after["cm"])
     })?;
@@ -230,6 +240,7 @@ fn hostile(lab: &mut Lab) -> Ending {
             format!("{sent} bad messages, and {counter} shows none")
         })?;
     }
+
     Ok(())
 }
 
@@ -243,6 +254,7 @@ fn rain(host: &Host, messages: &[&[u8]], duration: Duration) -> Result<u64, Stop
     else {
         return Err(Stop::fail("the host's address is not IPv4"));
     };
+
     let end = Instant::now() + duration;
     let mut sent = 0;
     while Instant::now() < end {
@@ -253,6 +265,7 @@ fn rain(host: &Host, messages: &[&[u8]], duration: Duration) -> Result<u64, Stop
         }
         std::thread::sleep(Duration::from_millis(1));
     }
+
     Ok(sent)
 }
 

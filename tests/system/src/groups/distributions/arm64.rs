@@ -69,11 +69,13 @@ fn programs(lab: &mut Lab) -> Parts {
         let ending = ends.and_then(|ends| judge_pingpong(&ends));
         endings.push(((*line).to_owned(), ending));
     }
+
     for line in PERFTEST {
         let ends = exchange(lab, &host, line, &["-F"]);
         let ending = ends.and_then(|ends| judge_perftest(&ends, line, PATH_MTU));
         endings.push(((*line).to_owned(), ending));
     }
+
     Ok(endings)
 }
 
@@ -118,5 +120,6 @@ fn unit_tests(lab: &mut Lab) -> Parts {
         };
         endings.push((name.to_owned(), ending));
     }
+
     Ok(endings)
 }

@@ -116,6 +116,7 @@ fn short(lab: &mut Lab) -> Parts {
     for tool in PERFTEST {
         endings.push(perftest(lab, DEBIAN_13, &host, format!("{tool} -n 100"))?);
     }
+
     // From rdma-core 52 on it measures connections without queue pairs, too: of QP numbers that
     // both ends count from 1,000 on.
     for stock in cm::STOCK
@@ -124,6 +125,7 @@ fn short(lab: &mut Lab) -> Parts {
     {
         endings.push(connection(lab, DEBIAN_13, &host, stock, stock.name)?);
     }
+
     Ok(endings)
 }
 
@@ -145,6 +147,7 @@ fn perftest_lines() -> Vec<String> {
         if !tool.contains("atomic") {
             options.extend(["-a -n 50", "-m 1024 -s 10000 -n 100"]);
         }
+
         // There are no events for WRITE.
         if !tool.contains("write") {
             options.push("-e -n 200");
@@ -161,8 +164,10 @@ fn perftest_lines() -> Vec<String> {
         if tool.contains("atomic") {
             options.push("-A CMP_AND_SWAP -n 200");
         }
+
         lines.extend(options.iter().map(|options| format!("{tool} {options}")));
     }
+
     lines
 }
 
@@ -196,6 +201,7 @@ fn pingpongs(lab: &mut Lab, distribution: Distribution, host: &Host) -> Parts {
             endings.push((line, ending));
         }
     }
+
     Ok(endings)
 }
 
@@ -235,6 +241,7 @@ fn connections(lab: &mut Lab, distribution: Distribution, host: &Host) -> Parts 
         let stock = if newer { &cm::CMTIME_59 } else { stock };
         endings.push(connection(lab, distribution, host, stock, stock.name)?);
     }
+
     for line in CONNECTED {
         let name = format!("{line} -R");
         endings.push(connection(
@@ -245,6 +252,7 @@ fn connections(lab: &mut Lab, distribution: Distribution, host: &Host) -> Parts 
             &name,
         )?);
     }
+
     Ok(endings)
 }
 
@@ -281,5 +289,6 @@ fn rdma(lab: &mut Lab, distribution: Distribution, host: &Host) -> Parts {
         };
         endings.push((line.to_owned(), distro::known(distribution, line, ending)));
     }
+
     Ok(endings)
 }

@@ -43,6 +43,7 @@ fn at_work(lab: &mut Lab) -> Ending {
             })?;
         }
     }
+
     Ok(())
 }
 
@@ -58,6 +59,7 @@ fn refused(lab: &mut Lab) -> Ending {
             "02:00:00:00:00:02",
         ])
         .env(VARIABLE, "ferroce_provider=debug");
+
     let ended = process::run(command, &dir, "program", LIMIT)?;
     expect(ended.err.contains("fails: Operation not supported"), || {
         format!("{}\n{}", ended.ending(), ended.err)
@@ -88,6 +90,7 @@ fn pingpong(lab: &mut Lab, level: &str) -> Result<Finished, Stop> {
     if !server.listens(port, LIMIT) {
         return Err(Stop::with("the server does not listen", &[&server.kill()]));
     }
+
     let mut command = pingpong();
     command.arg(&host.address).env(VARIABLE, level);
     let client = process::run(command, &dir, "client", LIMIT)?;
@@ -95,5 +98,6 @@ fn pingpong(lab: &mut Lab, level: &str) -> Result<Finished, Stop> {
     if !client.success() || !server.success() {
         return Err(Stop::with(client.ending(), &[&client, &server]));
     }
+
     Ok(client)
 }

@@ -98,11 +98,13 @@ pub(crate) fn cases() -> Vec<Case> {
             ));
         }
     }
+
     for (line, says) in UNOFFERED {
         cases.push(Case::new(format!("errors/one-daemon/{line}"), move |lab| {
             unoffered(lab, line, says)
         }));
     }
+
     cases.extend(logging::cases());
     cases
 }

@@ -133,6 +133,7 @@ impl Listing {
         let [text] = found[..] else {
             return Err(anyhow!("{} listings have {:?}", found.len(), self.marker));
         };
+
         // Traces of how the text was made from pages: markup, a page's number, a last brace that
         // came to stand behind the listing.
         let is_number = |line: &&str| line.trim().parse::<u32>().is_ok();
@@ -141,12 +142,14 @@ impl Listing {
         if text.matches('{').count() == text.matches('}').count() + 1 {
             text += "}\n";
         }
+
         for misprint in &self.misprint {
             if !text.contains(&misprint.printed) {
                 return Err(anyhow!("{:?} is not printed there", misprint.printed));
             }
             text = text.replace(&misprint.printed, &misprint.meant);
         }
+
         Ok(text)
     }
 
@@ -207,15 +210,18 @@ impl Listing {
             .arg("-I")
             .arg(sources())
             .args(library_flags()?.compile);
+
         if self.form == Form::Program {
             command
                 .arg("-include")
                 .arg(sources().join("figures/where.h"));
         }
+
         command.arg("-o").arg(&program).arg(&source);
         if self.form != Form::Program && self.form != Form::Declarations {
             command.arg(programs()?.join("framework.a"));
         }
+
         command.args(library_flags()?.link);
         let finished = process::run(command, dir, &self.file(), LIMIT)?;
         match finished.success() {
@@ -231,6 +237,7 @@ impl Listing {
         if matches!(self.form, Form::TestFile | Form::Block) {
             command.arg("1");
         }
+
         let name = format!("{}-{}", self.file(), mode.name());
         let finished = process::run(command, dir, &name, LIMIT)?;
         let passes = match self.form {
@@ -238,6 +245,7 @@ impl Listing {
             Form::Block => has_result(&finished, "ENOTCONN", mode),
             _ => true,
         };
+
         match finished.success() && passes {
             true => Ok(()),
             false => Err(Stop::with(
@@ -278,12 +286,14 @@ fn listings(lab: &mut Lab) -> Parts {
         });
         endings.push((listing.name.clone(), runs));
     }
+
     for mode in Mode::ALL {
         endings.push((
             format!("run by test_exs_figures, {}", mode.name()),
             figures(lab, &dir, mode),
         ));
     }
+
     Ok(endings)
 }
 
@@ -321,6 +331,7 @@ mod tests {
                 why: String::new(),
             }],
         };
+
         assert_eq!(listing.text(TEXT).unwrap(), "#include <x.h>\nint right;\n");
         assert_eq!(listing.file(), "figure_1_1");
         listing.misprint[0].printed = "missing".to_owned();

@@ -45,6 +45,7 @@ pub(crate) fn cases() -> Vec<Case> {
             move |lab| nothing_left(lab, place),
         ));
     }
+
     for mode in Mode::ALL {
         cases.push(Case::many(
             format!("exs/ipv6/{}", mode.name()),
@@ -55,6 +56,7 @@ pub(crate) fn cases() -> Vec<Case> {
             move |lab| equal_logs(lab, mode),
         ));
     }
+
     cases.push(Case::new("exs/programs.toml counts the tests", documented));
     cases.extend(framework::cases());
     cases.extend(programs::cases());
@@ -136,9 +138,11 @@ fn makefile(out: &Path) -> Result<Command> {
 /// Builds library and programs, once, and answers the directory of the programs.
 pub(crate) fn programs() -> Result<PathBuf> {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
+
     if let Some(built) = BUILT.get() {
         return Ok(built.clone());
     }
+
     let out = build::scratch("exs")?;
     let mut make = makefile(&out)?;
     make.args(["--silent", "-j2"]);
@@ -150,6 +154,7 @@ pub(crate) fn programs() -> Result<PathBuf> {
             String::from_utf8_lossy(&output.stderr)
         );
     }
+
     Ok(BUILT.get_or_init(|| out).clone())
 }
 
@@ -227,11 +232,13 @@ fn endings(finished: &Finished) -> Vec<(String, Ending)> {
             program.push((test, ending));
         }
     }
+
     // A program that did not come to its sum.
     endings.extend(program.into_iter().map(|(test, _)| {
         let what = "its program did not come to an end";
         (test, Err(Stop::with(what, &[finished])))
     }));
+
     endings
 }
 
@@ -272,6 +279,7 @@ fn equal_logs(_: &mut Lab, mode: Mode) -> Ending {
     let [Ok(one), Ok(two)] = logs else {
         return Err(Stop::Skip("the places were not both run".to_owned()));
     };
+
     let (one, two): (Vec<_>, Vec<_>) = (one.lines().collect(), two.lines().collect());
     match one.iter().zip(&two).find(|(one, two)| one != two) {
         Some((one, two)) => Err(Stop::fail(format!("{one}\nis, with two daemons,\n{two}"))),
@@ -296,6 +304,7 @@ fn documented(_: &mut Lab) -> Ending {
             names.insert(name.trim_end_matches(".c").to_owned());
         }
     }
+
     for name in &names {
         let output = Command::new(programs.join(name))
             .arg("-l")
@@ -310,9 +319,11 @@ fn documented(_: &mut Lab) -> Ending {
             )));
         }
     }
+
     if rows.len() != names.len() {
         return Err(Stop::fail("programs.toml has programs that are not there"));
     }
+
     Ok(())
 }
 
@@ -349,7 +360,9 @@ mod tests {
                 "1 EPERM"
             ]
         );
+
         assert!(endings[0].1.is_ok());
+
         // A time-out, a field too many, and a program without an end.
         assert!(endings[1..].iter().all(|(_, ending)| ending.is_err()));
     }

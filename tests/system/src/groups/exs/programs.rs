@@ -41,6 +41,7 @@ fn installed(lab: &mut Lab) -> Ending {
         let page = prefix.path().join(format!("share/man/man3/{function}.3"));
         expect(page.exists(), || format!("{function} has no manual page"))?;
     }
+
     let mut ask = Command::new("pkg-config");
     ask.args(["--cflags", "--libs", "exs"])
         .env("PKG_CONFIG_PATH", prefix.path().join("lib/pkgconfig"));
@@ -48,6 +49,7 @@ fn installed(lab: &mut Lab) -> Ending {
     if !told.success() {
         return Err(Stop::with("pkg-config does not know exs", &[&told]));
     }
+
     let program = prefix.path().join("exs_echo");
     exs::compile(&program, "exs_echo", told.out.split_whitespace())?;
     let lib = prefix.path().join("lib");
@@ -95,6 +97,7 @@ fn converse(
         }
         command
     };
+
     let serve = command(server, &["-b", &server.address, "-l"]);
     let running = process::spawn(serve, dir, "server")?;
     let input = dir.join("input");
@@ -106,6 +109,7 @@ fn converse(
         let call = command(client, &[&server.address]);
         clients.push(process::spawn_with(call, stdin, dir, &format!("client{i}"))?.finish(LIMIT));
     }
+
     let server = running.kill();
     for client in &clients {
         if !client.success() || client.out != lines {
@@ -115,6 +119,7 @@ fn converse(
             ));
         }
     }
+
     Ok(())
 }
 
@@ -137,6 +142,7 @@ fn copy(lab: &mut Lab, place: Place) -> Ending {
             .args(["-p", &port])
             .arg(&source)
             .arg(&site.server().address);
+
         let ends = both(server, client, &dir)?;
         let arrived = fs::read(&target).context("target")?;
         if arrived != bytes {
@@ -146,6 +152,7 @@ fn copy(lab: &mut Lab, place: Place) -> Ending {
             ));
         }
     }
+
     Ok(())
 }
 
@@ -176,6 +183,7 @@ fn bandwidth(lab: &mut Lab, place: Place) -> Ending {
             ));
         }
     }
+
     Ok(())
 }
 

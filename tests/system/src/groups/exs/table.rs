@@ -67,7 +67,9 @@ pub(crate) fn markdown() -> Result<String> {
         "unimplemented in the thesis",
         "tests",
     ]);
+
     table += "|---|---|---|---|---|---|\n";
+
     for program in &programs {
         table += &row(&[
             &format!("`{}`", program.name),
@@ -78,5 +80,6 @@ pub(crate) fn markdown() -> Result<String> {
             &program.tests.to_string(),
         ]);
     }
+
     Ok(table)
 }

@@ -27,6 +27,7 @@ fn large(lab: &mut Lab) -> Ending {
         subnet.wait_for(host, &["ibstat"], "Physical state: LinkUp")?;
     }
     let begin = Instant::now();
+
     // 64 daemons share the processors with whatever else runs: one may need longer than the 200 ms
     // that OpenSM waits.
     let manager = subnet.manage(0, &["-t", "2000"])?;
@@ -34,11 +35,13 @@ fn large(lab: &mut Lab) -> Ending {
         "         {HOSTS} hosts on two switches: subnet up {:.2} s after the start of opensm",
         begin.elapsed().as_secs_f64()
     );
+
     if !manager.errors().is_empty() {
         // What was lost on the way, and where, is in the ports' counters.
         let lost = subnet.attempt(1, &["ibqueryerrors", "--details"])?;
         return Err(Stop::with(manager.errors().join("\n"), &[&lost]));
     }
+
     let found = subnet.run(1, &["ibnetdiscover"])?;
     let count = |word: &str| found.out.lines().filter(|l| l.starts_with(word)).count();
     expect((count("Ca\t"), count("Switch\t")) == (HOSTS, 2), || {
@@ -52,6 +55,7 @@ fn large(lab: &mut Lab) -> Ending {
         let lid = lid.trim().trim_start_matches("0x");
         lids.insert(u16::from_str_radix(lid, 16).map_err(Stop::fail)?);
     }
+
     expect(lids.len() == HOSTS && !lids.contains(&0), || {
         format!("{lids:?}")
     })?;
@@ -62,10 +66,12 @@ fn large(lab: &mut Lab) -> Ending {
             format!("{entries} ways to {lid}\n{}", tables.out)
         })?;
     }
+
     subnet.pair(
         (0, HOSTS - 1),
         &["ibv_rc_pingpong", "-n", "300"],
         lab.port(),
     )?;
+
     Ok(())
 }

@@ -58,6 +58,7 @@ fn roce(lab: &mut Lab) -> Ending {
         "pingpong",
         "ibv_rc_pingpong -g 0 -n 500 & for i in 1 2 3 4 5 6 7 8 9; do sleep 0.2; ibv_rc_pingpong -g 0 -n 500 127.0.0.1 2>&1 && break; done; wait",
     )?;
+
     let perfquery = run("perfquery", "perfquery -x")?;
     let sent = number_after(&perfquery.out, "PortXmitPkts:");
     run("reset", "perfquery -x -R")?;
@@ -66,6 +67,7 @@ fn roce(lab: &mut Lab) -> Ending {
         number_after(&reset.out, "PortXmitPkts:").is_some_and(|n| n < 100),
         || reset.out.clone(),
     )?;
+
     let good = ibstat.out.contains(ACTIVE)
         && ibstat.out.contains("Link layer: Ethernet")
         && traffic.success()
@@ -74,6 +76,7 @@ fn roce(lab: &mut Lab) -> Ending {
     if good {
         return groups(lab, reset);
     }
+
     Err(Stop::with(
         format!("at least 1000 packets went out, and perfquery says {sent:?}"),
         &[&ibstat, &traffic, &perfquery],
@@ -101,6 +104,7 @@ fn diagnostics(lab: &mut Lab) -> Ending {
     subnet.wait_for(1, &["ibstat"], "State: Initializing")?;
     let manager = subnet.manage(0, &[])?;
     expect(manager.errors().is_empty(), || manager.errors().join("\n"))?;
+
     for host in 0..2 {
         let lid = format!("Base lid: {}", host + 1);
         // OpenSM is content a moment before the image shows why.
@@ -117,13 +121,16 @@ fn diagnostics(lab: &mut Lab) -> Ending {
             ],
         )?;
     }
+
     subnet.expect(
         1,
         &["ibstatus"],
         &["base lid:\t 0x2", "4: ACTIVE", "5: LinkUp"],
     )?;
+
     subnet.expect(1, &["ibaddr"], &["LID start 0x2 end 0x2"])?;
     subnet.expect(1, &["sminfo"], &["sm lid 1", "SMINFO_MASTER"])?;
+
     for (operation, wanted) in [
         ("NI", "Channel Adapter"),
         ("ND", "ferroce0"),
@@ -134,6 +141,7 @@ fn diagnostics(lab: &mut Lab) -> Ending {
         subnet.expect(0, &["smpquery", operation, "2"], &[wanted])?;
         subnet.expect(0, &["smpquery", "-D", operation, "0,1"], &[wanted])?;
     }
+
     subnet.expect(1, &["saquery", "-p"], &["dlid....................1"])?;
     subnet.expect(1, &["saquery"], &["NodeRecord dump:"])?;
     subnet.expect(0, &["ibnetdiscover"], &["Ca\t1 \"H-", "4xEDR"])?;
@@ -205,6 +213,7 @@ fn reregister(lab: &mut Lab) -> Ending {
     let mut client = subnet.spawn(1, &[&line[..], &["-p", &number, "127.0.0.1"]].concat())?;
     goes_on(&mut subnet, &mut client)?;
     manager.kill();
+
     // What has begun goes on without it, and more can begin.
     goes_on(&mut subnet, &mut client)?;
     subnet.pair((0, 1), &["ibv_rc_pingpong", "-n", "300"], lab.port())?;
@@ -214,12 +223,14 @@ fn reregister(lab: &mut Lab) -> Ending {
     client.kill();
     server.kill();
     subnet.pair((0, 1), &["ibv_rc_pingpong", "-n", "300"], lab.port())?;
+
     // The request is no state of the port.
     subnet.expect(
         0,
         &["smpquery", "PI", "2"],
         &["ClientReregister:................0"],
     )?;
+
     let events = watch.kill().out;
     expect(!events.contains("PORT_ERR"), || {
         format!("the port went down:\n{events}")
@@ -313,6 +324,7 @@ fn eight(lab: &mut Lab, engine: &str) -> Ending {
         switches.out.clone()
     })?;
     let links = subnet.run(2, &["iblinkinfo"])?;
+
     // Every cable from both sides: eight to hosts, two between the switches.
     expect(links.out.matches("Active/  LinkUp").count() == 20, || {
         links.out.clone()
@@ -334,18 +346,22 @@ fn eight(lab: &mut Lab, engine: &str) -> Ending {
         .out
         .lines()
         .find_map(|l| l.split(" lid ").nth(1)?.split(' ').next());
+
     subnet.expect(
         5,
         &["ibroute", switch.unwrap_or_default()],
         &["Unicast lids"],
     )?;
+
     subnet.run(5, &["ibqueryerrors"])?;
+
     // What subnet administration says of all nodes, and of the way between two.
     let records = subnet.run(5, &["saquery"])?;
     expect(
         records.out.matches("NodeRecord dump:").count() == 10,
         || records.out.clone(),
     )?;
+
     let ends = format!("{near}:{far}");
     let [from, to] = [("slid", &near), ("dlid", &far)]
         .map(|(end, lid)| format!("{end}....................{lid}\n"));

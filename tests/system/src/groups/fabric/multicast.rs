@@ -88,6 +88,7 @@ fn members(lab: &mut Lab) -> Ending {
     for host in [1, 2, 2, 3] {
         all.push(member(&mut subnet, host)?);
     }
+
     // Host 1 and the other switch here; hosts 2 and 3 and this switch there.
     leads(&mut subnet, 5)?;
     let switches = subnet.run(0, &["ibswitches"])?.out;
@@ -106,6 +107,7 @@ fn members(lab: &mut Lab) -> Ending {
         ]
     });
     let mut grown: Vec<[u64; 2]> = grown.collect();
+
     // Of the switches one has the sender, and copies to its other host and to the other switch.
     grown[4..].sort_unstable();
     let n: u64 = MESSAGES.parse().map_err(anyhow::Error::from)?;
@@ -183,6 +185,7 @@ fn perftest(lab: &mut Lab) -> Ending {
         "-s",
         "1024",
     ];
+
     let [server, _] = subnet.pair((1, 2), &line, lab.port())?;
     expect(server.out.contains("LID 0xc001 QPN 0xffffff"), || {
         server.out.clone()

@@ -75,6 +75,7 @@ fn diagnostics(lab: &mut Lab) -> Ending {
             &["smpquery", "-P", port, "NI", "1"],
             &[&local, "NumPorts:........................2"],
         )?;
+
         // By the port's own fabric, and about the other port as well.
         for named in ["1", "2"] {
             subnet.expect(
@@ -83,6 +84,7 @@ fn diagnostics(lab: &mut Lab) -> Ending {
                 &["LinkState:.......................Active"],
             )?;
         }
+
         let found = subnet.run(0, &["ibnetdiscover", "-P", port])?;
         let cas = found.out.lines().filter(|line| line.starts_with("Ca\t"));
         expect(cas.count() == 2, || found.out.clone())?;
@@ -90,6 +92,7 @@ fn diagnostics(lab: &mut Lab) -> Ending {
         let guid = far.out.lines().find(|line| line.starts_with("Guid:"));
         guids.push(guid.unwrap_or_default().to_owned());
     }
+
     // The same LID is another node's behind each port.
     expect(guids[0] != guids[1], || guids.join("\n"))
 }
@@ -122,24 +125,30 @@ fn counters(lab: &mut Lab) -> Ending {
             let client = [program, &["-i", "1"]].concat();
             subnet.pair_at((0, index + 1), [&server, &client], lab.port())?;
         }
+
         let now = [packets(&mut subnet, 0, "1")?, packets(&mut subnet, 0, "2")?];
         let grown = |at: usize, way: usize| now[at][way] - before[at][way];
+
         // 300 writes of 64 KiB in packets of 4 KiB; beside them there is management.
         let good = grown(index, 1) > 300 * 16 && grown(index, 0) > 300 && grown(1 - index, 1) < 100;
         expect(good, || format!("{before:?}, {now:?}"))?;
         let there = packets(&mut subnet, index + 1, port)?;
+
         // What is asked about is itself asked by packets.
         let close = |a: u64, b: u64| a.abs_diff(b) < 20;
         expect(
             close(there[0], now[index][1]) && close(there[1], now[index][0]),
             || format!("port {port}: {:?} here, {there:?} there", now[index]),
         )?;
+
         before = now;
     }
+
     let shown = |port: &str, name: &str| {
         let file = format!("/sys/class/infiniband/ferroce0/ports/{port}/counters/{name}");
         ["cat".to_owned(), file]
     };
+
     // Bit 12 is PortXmitData, bit 3 of the extended counters PortRcvPkts.
     subnet.run(0, &["perfquery", "-P", "2", "-R", "1", "2", "0x1000"])?;
     let said = subnet.run(0, &["perfquery", "-P", "2", "1", "2"])?;
@@ -148,11 +157,13 @@ fn counters(lab: &mut Lab) -> Ending {
         data.is_some_and(|data| data < 1000) && sent.is_some_and(|sent| sent > 300),
         || said.out.clone(),
     )?;
+
     subnet.run(0, &["perfquery", "-P", "2", "-x", "-R", "1", "2", "0x8"])?;
     let after = packets(&mut subnet, 0, "2")?;
     expect(after[0] >= before[1][0] && after[1] < 50, || {
         format!("{after:?}")
     })?;
+
     // sysfs says the same, resets included, and of the other port that nothing was reset.
     for (port, name, wanted) in [
         ("2", "port_rcv_packets", 0..50),
@@ -163,6 +174,7 @@ fn counters(lab: &mut Lab) -> Ending {
         let holds = |text: &str| text.trim().parse().is_ok_and(|n| wanted.contains(&n));
         subnet.wait_until(0, &[&cat, &file], holds)?;
     }
+
     Ok(())
 }
 
@@ -187,6 +199,7 @@ fn keys(lab: &mut Lab) -> Ending {
     }
     let mut managers = managers.into_iter();
     let mut first = managers.next().expect("one for each port");
+
     // Host 1 is at port 1, whose key is the first.
     for (key, named, answered, counts) in [
         ("0x1111", "1", true, [false, false]),
@@ -199,6 +212,7 @@ fn keys(lab: &mut Lab) -> Ending {
             violations(&mut subnet, "1", "0x1111")?,
             violations(&mut subnet, "2", "0x2222")?,
         ];
+
         let line = ["smpquery", "-t", "100", "-y", key, "-D", "PI", "0,1", named];
         let said = subnet.attempt(1, &line)?;
         let after = [
@@ -215,6 +229,7 @@ fn keys(lab: &mut Lab) -> Ending {
             ));
         }
     }
+
     // Trap 256 tells each violation to the subnet manager of the port that saw it.
     first.wait_for("num:256")
 }
@@ -233,14 +248,17 @@ fn lease(lab: &mut Lab) -> Ending {
     let settings =
         "m_key 0x1111\nm_key_protection_level 2\nm_key_lease_period 1\nsweep_interval 1\n";
     let mut managers = manage(&mut subnet, &[settings, ""])?;
+
     // OpenSM makes it two seconds, one more than between its sweeps.
     let begin = std::time::Instant::now();
     while begin.elapsed() < std::time::Duration::from_secs(3) {
         let said = without_key(&mut subnet)?;
         expect(said.is_none(), || said.unwrap_or_default())?;
     }
+
     managers[0].wait_for("num:256")?;
     managers.swap_remove(0).kill();
+
     // The first of these starts the lease, those after it must not start it anew.
     let deadline = std::time::Instant::now() + crate::lab::subnet::LIMIT;
     let said = loop {
@@ -252,6 +270,7 @@ fn lease(lab: &mut Lab) -> Ending {
             None => {}
         }
     };
+
     expect(
         said.contains("Mkey:............................0x0000000000001111")
             && said.contains("ProtectBits:.....................0"),
@@ -284,6 +303,7 @@ fn connect_by_each(subnet: &mut Subnet, lab: &Lab) -> Ending {
             rdma_cm::TCP,
             lab.port(),
         )?;
+
         let back = [&client[..], &[&theirs, "-I", &own]].concat();
         rdma_cm::connect(
             subnet,
@@ -292,16 +312,19 @@ fn connect_by_each(subnet: &mut Subnet, lab: &Lab) -> Ending {
             rdma_cm::TCP,
             lab.port(),
         )?;
+
         let datagrams = ["udaddy", "-c", "2", "-C", "10", "-s", &own];
         let line = ["udaddy", "-c", "2", "-C", "10"];
         rdma_cm::connect(subnet, (0, other), (&line, &datagrams), rdma_cm::UDP, 0)?;
     }
+
     Ok(())
 }
 
 /// Three ports: what is said of each, data by each, connections by each.
 fn three(lab: &mut Lab) -> Ending {
     let mut subnet = ports(lab, 3)?;
+
     // From the other ends: OpenSM does not run on an adapter with more than two ports.
     let mut managers = Vec::new();
     for other in 1..=3 {
@@ -313,6 +336,7 @@ fn three(lab: &mut Lab) -> Ending {
     expect(info.out.matches("PORT_ACTIVE").count() == 3, || {
         info.out.clone()
     })?;
+
     for (port, name) in ["1", "2", "3"].into_iter().enumerate() {
         subnet.expect(
             0,
@@ -329,5 +353,6 @@ fn three(lab: &mut Lab) -> Ending {
             format!("port {name}: {sent} sent, {received} received")
         })?;
     }
+
     connect_by_each(&mut subnet, lab)
 }

@@ -46,6 +46,7 @@ fn dumps(lab: &mut Lab) -> Ending {
     subnet.expect(1, &["ibsysstat", "1", "cpu"], &["cpu 0: model"])?;
     subnet.run(1, &["ibsysstat", "1", "host"])?;
     server.kill();
+
     // NodeInfo: both versions 1, channel adapter, one port.
     for address in [&["1"][..], &["-D", "0,1"]] {
         subnet.expect(
@@ -54,7 +55,9 @@ fn dumps(lab: &mut Lab) -> Ending {
             &["0101 0101"],
         )?;
     }
+
     subnet.expect(1, &["smpdump", "-s", "-D", "0,1", "0x10"], &["ferroce0"])?;
+
     // Of the optional classes of counters and attributes there are none, and the programs are told
     // so.
     for line in [
@@ -67,6 +70,7 @@ fn dumps(lab: &mut Lab) -> Ending {
             format!("{line:?}\n{}{}", said.out, said.err)
         })?;
     }
+
     Ok(())
 }
 
@@ -96,10 +100,12 @@ fn partitions(lab: &mut Lab) -> Ending {
         let entry = format!("/sys/class/infiniband/ferroce0/ports/1/pkeys/{index}");
         subnet.wait_for(host, &["cat", &entry], key)?;
     }
+
     subnet.wait_for(1, &["ibstat"], ACTIVE)?;
     let mut server = subnet.spawn(1, &[&program, "serve"])?;
     let serves = server.wait_until(LIMIT, |server| server.output().contains("serves\n"));
     expect(serves, || server.output())?;
+
     for (key, answered, wanted) in [
         (
             "0x8002",
@@ -115,6 +121,7 @@ fn partitions(lab: &mut Lab) -> Ending {
     ] {
         subnet.expect(0, &[&program, "ask", "2", key, answered], &[wanted])?;
     }
+
     let said = server.kill().out;
     let wanted = "serves\ncame: index 1, key 0x8002\ncame: index 0, key 0xffff\n";
     expect(said == wanted, || said)
@@ -154,13 +161,16 @@ fn across(lab: &mut Lab) -> Ending {
         let by_hops = [&["smpquery", "-D", operation, "0,1"], port].concat();
         subnet.expect(3, &by_hops, &[wanted])?;
     }
+
     // A host's port is asked for directly, its peer's by a hop beyond.
     subnet.expect(
         0,
         &["ibportstate", &lid, "1", "query"],
         &["Peer PortInfo:", "Active"],
     )?;
+
     records(&mut subnet)?;
+
     // A switch's port, switched off and on from afar: host 2's goes down and comes back.
     for (operation, then) in [
         ("disable", "State: Down"),
@@ -174,16 +184,19 @@ fn across(lab: &mut Lab) -> Ending {
         )?;
         subnet.wait_for(2, &["ibstat"], then)?;
     }
+
     // Whose peer went counts a lost link; who was told to let go of his does not.
     let twice = |text: &str| number_after(text, "LinkDownedCounter:").is_some_and(|n| n >= 2);
     subnet.wait_until(2, &["perfquery"], twice)?;
     subnet.wait_for(2, &["ibstat"], ACTIVE)?;
+
     // That is an error to `ibqueryerrors`, which then fails, until it is cleared.
     for line in [&["ibqueryerrors"][..], &["ibqueryerrors", "-k", "-K"]] {
         let said = subnet.attempt(0, line)?;
         let good = !said.success() && said.out.contains("LinkDownedCounter ==");
         expect(good, || format!("{line:?}\n{}{}", said.out, said.err))?;
     }
+
     let cleared = subnet.run(0, &["ibqueryerrors"])?;
     expect(!cleared.out.contains("LinkDownedCounter =="), || {
         cleared.out.clone()
@@ -194,10 +207,12 @@ fn across(lab: &mut Lab) -> Ending {
         &["dump_mfts"],
         &["Multicast mlids", "switch 1", "switch 2"],
     )?;
+
     let tables = subnet.expect(0, &["dump_fts"], &["Unicast lids", "switch 1", "switch 2"])?;
     let hosts = tables.out.matches("ferroce0").count();
     expect(hosts == 8, || tables.out.clone())?;
     subnet.expect(0, &["dump_fts", "-M"], &["Multicast mlids"])?;
+
     // All ports of a switch together, and its resets.
     let packets = |text: &str| number_after(text, "PortXmitPkts:");
     let all = subnet.run(0, &["perfquery", "-x", "-a", &lid])?;
@@ -226,5 +241,6 @@ fn records(subnet: &mut Subnet) -> Ending {
     ] {
         subnet.expect(3, &["saquery", "--smkey", "1", record], &[wanted])?;
     }
+
     Ok(())
 }

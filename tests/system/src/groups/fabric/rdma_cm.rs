@@ -50,6 +50,7 @@ pub(crate) fn connect(
         let server = server.kill();
         return Err(Stop::with("the server does not listen", &[&server]));
     }
+
     let client = subnet.attempt(hosts.1, &[client, option].concat())?;
     let server = server.finish_after(&client, LIMIT);
     match client.success() && server.success() {
@@ -71,6 +72,7 @@ pub(crate) fn rping(subnet: &mut Subnet, hosts: (usize, usize), port: u16) -> En
 fn by_address(lab: &mut Lab) -> Ending {
     let mut subnet = back_to_back(lab)?;
     let _manager = subnet.manage(0, &[])?;
+
     // In both directions, and to itself.
     for hosts in [(0, 1), (1, 0), (1, 1)] {
         rping(&mut subnet, hosts, lab.port())?;
@@ -83,6 +85,7 @@ fn by_address(lab: &mut Lab) -> Ending {
         let client = [line, &["-s", &to]].concat();
         connect(&mut subnet, (0, 1), (&server, &client), space, lab.port())?;
     }
+
     let lines: (&[&str], &[&str]) = (&["rdma_server"], &["rdma_client", "-s", &to]);
     connect(&mut subnet, (0, 1), lines, TCP, lab.port())?;
     let line = ["ib_write_bw", "-R", "-n", "200"];
@@ -132,11 +135,13 @@ fn nobody(lab: &mut Lab) -> Ending {
     let manager = subnet.manage(0, &[])?;
     known(&mut subnet, 0, &address(1))?;
     let port = lab.port().to_string();
+
     // Nobody listens: reason 8, invalid service ID.
     let there = address(1);
     let client = ["rping", "-c", "-C", "1", "-p", &port, "-a"];
     let to = |who| [&client[..], &[who]].concat();
     refused(&mut subnet, &to(&there), "RDMA_CM_EVENT_REJECTED, error 8")?;
+
     // Nobody has the address, nor the GID: EHOSTUNREACH.
     let elsewhere = to("10.9.9.9");
     refused(
@@ -144,9 +149,11 @@ fn nobody(lab: &mut Lab) -> Ending {
         &elsewhere,
         "RDMA_CM_EVENT_ADDR_ERROR, error -113",
     )?;
+
     let absent = "fe80::5054:ff:fe00:77";
     let client = ["ucmatose", "-f", "gid", "-p", &port, "-s", absent];
     refused(&mut subnet, &client, "RDMA_CM_EVENT_ROUTE_ERROR, error: -")?;
+
     // Nobody knows: ETIMEDOUT.
     manager.kill();
     refused(
@@ -161,6 +168,7 @@ fn restarted(lab: &mut Lab) -> Ending {
     let mut subnet = back_to_back(lab)?;
     let manager = subnet.manage(0, &[])?;
     rping(&mut subnet, (0, 1), lab.port())?;
+
     // A connection lives on while it is away.
     let (port, to) = (lab.port(), address(1));
     let number = port.to_string();

@@ -39,17 +39,21 @@ pub(crate) fn cases() -> Vec<Case> {
 /// agents stop answering.
 fn flood(lab: &mut Lab) -> Ending {
     let mut subnet = back_to_back(lab)?;
+
     // A flood may crowd out what OpenSM sends, which gives a node up for lost when it has heard
     // nothing four times.
     let mut manager = subnet.manage(1, &["--retries", "20"])?;
     let before = subnet.run(1, &["perfquery", "2", "1"])?;
     let flood = flood_from(FAR_END)?;
+
     // Perftest says what its measurement's time brought, and fails if any completion has an error.
     for program in ["ib_write_bw", "ib_send_bw"] {
         let line = [program, "-D", "2"];
         subnet.pair((0, 1), &line, lab.port())?;
     }
+
     let sent = flood.sent();
+
     // Still under the flood.
     subnet.wait_for(1, &["smpquery", "NI", "2"], "Channel Adapter")?;
     drop(flood);
@@ -57,12 +61,15 @@ fn flood(lab: &mut Lab) -> Ending {
     let after = subnet.run(1, &["perfquery", "2", "1"])?;
     let count = |text: &str, label| number_after(text, label).unwrap_or_default();
     let grown = |label| count(&after.out, label).wrapping_sub(count(&before.out, label));
+
     // Those that were damaged or cut off were counted.
     expect(
         grown("PortRcvErrors:") > 1000 && grown("LinkDownedCounter:") == 0,
         || after.out.clone(),
     )?;
+
     subnet.expect(0, &["ibstat"], &[ACTIVE, "Base lid: 2"])?;
+
     // Some had a wrong Q_Key. The subnet manager is told of one now and then, not of each.
     manager.wait_for("num:258")?;
     let info = subnet.run(1, &["smpquery", "PI", "2", "1"])?;
@@ -96,6 +103,7 @@ fn strangers(lab: &mut Lab) -> Ending {
             .send_to(&frame(), NEAR_END)
             .map_err(anyhow::Error::from)?;
     }
+
     let line = ["ib_write_bw", "-D", "1"];
     subnet.pair((0, 1), &line, lab.port())?;
     let sent = flood.sent();
@@ -108,6 +116,7 @@ fn strangers(lab: &mut Lab) -> Ending {
             || format!("{sent} packets later: {}", after.out),
         )?;
     }
+
     let dropped = refused(&subnet)? - already;
     expect(sent > 1000 && dropped > sent / 2, || {
         format!("of {sent} packets {dropped} were refused")
@@ -126,6 +135,7 @@ fn strangers_data(subnet: &mut Subnet, stranger: &UdpSocket, port: u16) -> Endin
     let server = subnet.server(0, &line, port)?;
     let client = [&line[..], &["-p", &number, "127.0.0.1"]].concat();
     let client = subnet.spawn(1, &client)?;
+
     // The server of perftest does not send, and needs no more than RTR.
     let connected = "type RC state RT";
     subnet.wait_for(0, &["rdma", "resource", "show", "qp"], connected)?;
@@ -135,11 +145,13 @@ fn strangers_data(subnet: &mut Subnet, stranger: &UdpSocket, port: u16) -> Endin
     let Some(qp) = qp else {
         return Err(Stop::fail(format!("no queue pair in {shown}")));
     };
+
     let refused = |subnet: &Subnet| -> Result<u64, Stop> {
         Ok(counter(&subnet.hosts[0].status()?, "rx_bad_peer"))
     };
     let already = refused(subnet)?;
     const SENT: u32 = 2_000;
+
     for psn in 0..SENT {
         stranger
             .send_to(&data([1, 2], qp, psn), NEAR_END)
@@ -148,10 +160,12 @@ fn strangers_data(subnet: &mut Subnet, stranger: &UdpSocket, port: u16) -> Endin
             std::thread::sleep(Duration::from_micros(500));
         }
     }
+
     let (client, server) = (client.finish(LIMIT), server.finish(LIMIT));
     if !client.success() || !server.success() {
         return Err(Stop::with("not both ends succeed", &[&server, &client]));
     }
+
     let dropped = refused(subnet)? - already;
     expect(dropped > u64::from(SENT) / 2, || {
         format!("of {SENT} packets for queue pair {qp:#x} {dropped} were refused")
@@ -192,6 +206,7 @@ fn circle(lab: &mut Lab) -> Ending {
         .find_map(|l| l.trim().strip_prefix("Base lid: "));
     let lid: u16 = lid.and_then(|lid| lid.parse().ok()).unwrap_or_default();
     manager.stop();
+
     // Ports 3 and 4 of both switches are cabled to each other: out by 3, back by 4.
     let (key, mut exit) = (format!("0x{lid:04x} "), "");
     let mut lines = Vec::new();
@@ -208,6 +223,7 @@ fn circle(lab: &mut Lab) -> Ending {
             None => line.to_owned(),
         });
     }
+
     let file = dir.join("tables");
     fs::write(&file, lines.join("\n")).map_err(anyhow::Error::from)?;
     let file = file.display().to_string();
@@ -219,6 +235,7 @@ fn circle(lab: &mut Lab) -> Ending {
         let [sent, dropped] = sent_and_dropped(&mut subnet, lid)?;
         before = [before[0] + sent, before[1] + dropped];
     }
+
     // An SMP and a packet of QP1, each sent once.
     let lid = lid.to_string();
     for line in [
@@ -230,12 +247,15 @@ fn circle(lab: &mut Lab) -> Ending {
             "the packets do not go in a circle".to_owned()
         })?;
     }
+
     let mut after = [0; 2];
     for lid in &lids {
         let [sent, dropped] = sent_and_dropped(&mut subnet, lid)?;
         after = [after[0] + sent, after[1] + dropped];
     }
+
     let grown = [after[0] - before[0], after[1] - before[1]];
+
     // Linux sends datagrams with a TTL of 64.
     let good = (60..1000).contains(&grown[0]) && grown[1] >= 2;
     expect(good, || format!("{grown:?} packets were sent and dropped"))
@@ -275,10 +295,12 @@ fn partitions(lab: &mut Lab, enforcement: &str) -> Ending {
     if client.success() || !client.err.contains(wanted) {
         return Err(Stop::with("limited members go on talking", &[&client]));
     }
+
     let enforced = enforcement != "off";
     if !enforced {
         manager.wait_for("num:257")?;
     }
+
     let said = subnet.run(1, &["ibv_devinfo", "-v"])?;
     let other = subnet.run(2, &["ibv_devinfo", "-v"])?;
     let bad = |text: &str| {
@@ -289,6 +311,7 @@ fn partitions(lab: &mut Lab, enforcement: &str) -> Ending {
     };
     let counts = [bad(&said.out), bad(&other.out)];
     let at_hosts = counts.iter().flatten().any(|n| *n > 0);
+
     // Both switches have ports to hosts; host 1 is at the first, host 2 at the second.
     let mut at_switches = 0;
     for lid in switches(&mut subnet)? {
@@ -296,10 +319,12 @@ fn partitions(lab: &mut Lab, enforcement: &str) -> Ending {
         let errors = number_after(&said.out, "PortXmitConstraintErrors:");
         at_switches += errors.unwrap_or_default();
     }
+
     expect(
         at_hosts != enforced && (at_switches > 0) == enforced,
         || format!("{counts:?} at hosts, {at_switches} at switches"),
     )?;
+
     // The subnet manager's host is a full member.
     subnet.pair((0, 1), &["ibv_rc_pingpong", "-n", "300"], lab.port())?;
     members(&file, "ALL=full")?;
@@ -309,6 +334,7 @@ fn partitions(lab: &mut Lab, enforcement: &str) -> Ending {
         let line = ["cat", "/sys/class/infiniband/ferroce0/ports/1/pkeys/0"];
         subnet.wait_until(host, &line, full)?;
     }
+
     subnet.pair((1, 2), &["ibv_rc_pingpong", "-n", "300"], lab.port())?;
     Ok(())
 }

@@ -146,24 +146,29 @@ fn wrong_names(lab: &mut Lab) -> Ending {
         args.extend(more);
         ground.inside(&args)
     };
+
     let (device, tester) = ("ferroce0", "--tester");
     refused(
         &run("nosuch0", &[tester, TESTER])?,
         &["nosuch0", "there are ferroce0"],
     )?;
+
     refused(&run(device, &[])?, &["--tester"])?;
     refused(
         &run(device, &[tester, TESTER, "--port", "2"])?,
         &["one port"],
     )?;
+
     refused(
         &run(device, &[tester, ABSENT])?,
         &[ABSENT, "no address of this host"],
     )?;
+
     refused(
         &run(device, &[tester, DEVICE])?,
         &["the address of ferroce0"],
     )?;
+
     refused(&run(device, &[tester, "::1"])?, &["no RoCE v2 GID"])?;
     refused(&run(device, &[tester, "here"])?, &["invalid value 'here'"])?;
     refused(&run(device, &["--infiniband"])?, &["no cable", "--cable"])?;
@@ -212,6 +217,7 @@ fn several_testers(lab: &mut Lab) -> Ending {
         let args = ["run", QUICK, "--agent", &address, "--tester", TESTER];
         passed(&ground.outside(&args)?)?;
     }
+
     // One that goes in the middle of a test leaves nothing behind.
     let args = ["run", LONG, "--agent", &address, "--tester", TESTER];
     let mut running = ground.start(&args)?;
@@ -219,6 +225,7 @@ fn several_testers(lab: &mut Lab) -> Ending {
     if !running.wait_until(BOUND, |_| ground.sent() > before) {
         return Err(Stop::with("must begin", &[&running.kill()]));
     }
+
     running.kill();
     let args = ["run", QUICK, "--agent", &address, "--tester", TESTER];
     passed(&ground.outside(&args)?)?;
@@ -248,10 +255,12 @@ fn dies(lab: &mut Lab) -> Ending {
     let (agent, address) = ground.agent(lab)?;
     let args = ["run", LONG, QUICK, "--agent", &address, "--tester", TESTER];
     let mut running = ground.start(&args)?;
+
     // The quick one comes first, by its name.
     if !running.wait_until(BOUND, |running| running.output().contains(QUICK)) {
         return Err(Stop::with("must begin", &[&running.kill()]));
     }
+
     agent.kill();
     let finished = running.finish(BOUND);
     let code = finished.code();
@@ -283,6 +292,7 @@ fn nobody(lab: &mut Lab) -> Ending {
 fn nonsense(lab: &mut Lab) -> Ending {
     use std::io::{BufRead, BufReader, Write};
     use std::net::TcpStream;
+
     let ground = Ground::new(lab)?;
     let (_agent, address) = ground.agent(lab)?;
     let mut stream = TcpStream::connect(&address).map_err(anyhow::Error::from)?;
@@ -297,6 +307,7 @@ fn nonsense(lab: &mut Lab) -> Ending {
         b"{\"command\":\"read_memory\",\"addr\":4096,\"len\":4}",
         b"\xff\x00",
     ];
+
     for line in lines {
         let sent = stream.write_all(&[line, b"\n"].concat());
         sent.map_err(anyhow::Error::from)?;
@@ -308,6 +319,7 @@ fn nonsense(lab: &mut Lab) -> Ending {
             format!("{line:?} was answered by {answer:?}, EINVAL is due")
         })?;
     }
+
     drop((stream, answers));
     let args = ["run", QUICK, "--agent", &address, "--tester", TESTER];
     passed(&ground.outside(&args)?)
@@ -345,6 +357,7 @@ fn silent_cables(lab: &mut Lab) -> Ending {
             &["nobody answers at the other end of the cable", &cable],
         )?;
     }
+
     for running in [here, there] {
         refused(
             &running.finish(BOUND),
@@ -354,5 +367,6 @@ fn silent_cables(lab: &mut Lab) -> Ending {
             ],
         )?;
     }
+
     Ok(())
 }

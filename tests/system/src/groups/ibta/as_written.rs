@@ -78,6 +78,7 @@ fn as_written(lab: &mut Lab, which: &[&str], due: &[(&str, &str, &str)], code: i
         });
         endings.push(((*id).to_owned(), ending));
     }
+
     endings.push((
         "no other test, and the exit code".to_owned(),
         match tests.len() == due.len() && finished.code() == Some(code) {
@@ -88,6 +89,7 @@ fn as_written(lab: &mut Lab, which: &[&str], due: &[(&str, &str, &str)], code: i
             )),
         },
     ));
+
     Ok(endings)
 }
 
@@ -102,6 +104,7 @@ fn apart(lab: &mut Lab) -> Ending {
             .filter_map(|line| line.split_whitespace().next());
         words.map(str::to_owned).collect()
     };
+
     let due: Vec<_> = DUE.iter().map(|(id, ..)| (*id).to_owned()).collect();
     expect(ids(&written.out) == due, || {
         format!("the documents' tests are {due:?}, not {}", written.out)

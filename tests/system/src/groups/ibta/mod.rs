@@ -62,11 +62,13 @@ pub(crate) fn cases() -> Vec<Case> {
         })
         .in_company(Company::Alone),
     ];
+
     for (name, args, words) in BAD_INPUT {
         cases.push(Case::new(format!("ibta/bad input/{name}"), |lab| {
             refused(lab, args, words)
         }));
     }
+
     cases.extend(as_written::cases());
     cases.extend(around::cases());
     cases.extend(page::cases());
@@ -202,6 +204,7 @@ fn of_tester(finished: &Finished, file: &Path, dir: &Path) -> Parts {
         let what = format!("no results: {error:#}");
         Stop::with(what, &[finished])
     })?;
+
     let mut endings = Vec::new();
     for test in &tests {
         let text = |name: &str| test[name].as_str().unwrap_or_default().to_owned();
@@ -209,6 +212,7 @@ fn of_tester(finished: &Finished, file: &Path, dir: &Path) -> Parts {
             true => "N/A",
             false => "PASS",
         };
+
         let ending = expect(text("result") == due, || {
             format!(
                 "{} {}; packets: {}",
@@ -217,9 +221,11 @@ fn of_tester(finished: &Finished, file: &Path, dir: &Path) -> Parts {
                 dir.join(text("packets")).display()
             )
         });
+
         tell_inconclusive(&text("id"), test);
         endings.push((text("id"), ending));
     }
+
     let bad = |test: &Value| test["result"] == "FAIL" || test["result"] == "ERROR";
     let ended = !tests.is_empty() && finished.success() != tests.iter().any(bad);
     let ending = match ended {
@@ -229,6 +235,7 @@ fn of_tester(finished: &Finished, file: &Path, dir: &Path) -> Parts {
             &[finished],
         )),
     };
+
     let which = file.file_stem().unwrap_or_default().to_string_lossy();
     endings.push((format!("the exit code is that of {which}"), ending));
     Ok(endings)
@@ -291,12 +298,14 @@ fn failure(lab: &mut Lab) -> Ending {
         && tests[0]["assertions"][0]["id"] == "v1c09-060#07"
         && tests[0]["assertions"][0]["result"] == "FAIL"
         && xml.contains("<failure message=\"v1c09-060#07: ");
+
     if !told {
         return Err(Stop::with(
             "the failure is not told everywhere",
             &[&finished],
         ));
     }
+
     let packets = tshark(&dir, &capture, &["infiniband.bth.opcode"])?;
     expect(packets == ["19", "19", "18"], || {
         format!("two requests and an answer must be in the capture, there are {packets:?}")

@@ -46,11 +46,13 @@ fn page(lab: &mut Lab) -> Result<PathBuf, Stop> {
         &run_in(lab, &dir, &[&passing[..], &PASSING].concat(), LIMIT)?,
         0,
     )?;
+
     let failing = ["--json", "failed.json", "--pcap", "packets"];
     ended(&run_in(lab, &dir, &[FAILING, &failing].concat(), LIMIT)?, 1)?;
 
     let mut tests = super::results(&dir.join("passed.json"))?;
     tests.extend(super::results(&dir.join("failed.json"))?);
+
     for (id, verdict, reason) in [
         (OPEN, "INCONCLUSIVE", "port 2 has no <cable>"),
         (ABSENT, "N/A", "a port with one lane"),
@@ -61,6 +63,7 @@ fn page(lab: &mut Lab) -> Result<PathBuf, Stop> {
         copy["reason"] = json!(reason);
         tests.push(copy);
     }
+
     let document = json!({"device": "one & <only>", "tests": tests});
     fs::write(dir.join("all.json"), document.to_string()).context("all.json")?;
 
@@ -142,6 +145,7 @@ fn shown(lab: &mut Lab) -> Ending {
             "<table class=\"assertions\">",
             ".pcapng\"",
         ];
+
         let missing = missing.into_iter().find(|what| !all.contains(what));
         expect(missing.is_none(), || {
             format!("{id}: there is no {}", missing.unwrap_or_default())
@@ -154,6 +158,7 @@ fn shown(lab: &mut Lab) -> Ending {
         opened == [true, true] && !part(&dom, ABSENT).contains(" open"),
         || "what failed or is open must be unfolded, nothing else".to_owned(),
     )?;
+
     expect(body(&dom, FAILED).contains("✗ v1c09-060#07"), || {
         "the sequence must say where the assertion failed".to_owned()
     })?;
@@ -161,6 +166,7 @@ fn shown(lab: &mut Lab) -> Ending {
         dom.contains("port 2 has no &lt;cable&gt;") && dom.contains("one &amp; &lt;only&gt;"),
         || "texts must stand there as they are".to_owned(),
     )?;
+
     expect(body(&dom, PASSING[0]).contains(">1.084 s</text>"), || {
         "a wait must be in the sequence".to_owned()
     })?;
@@ -173,6 +179,7 @@ fn nothing_else_is_asked_for(page: &Path, text: &str) -> Ending {
     expect(text.contains("default-src 'none'"), || {
         "the page must forbid to fetch anything".to_owned()
     })?;
+
     for attribute in ["src=", "href=", "url(", "@import"] {
         for (at, _) in text.match_indices(attribute) {
             let value = text[at + attribute.len()..].trim_start_matches('"');
@@ -184,6 +191,7 @@ fn nothing_else_is_asked_for(page: &Path, text: &str) -> Ending {
             })?;
         }
     }
+
     Ok(())
 }
 
@@ -208,6 +216,7 @@ fn filtered(lab: &mut Lab) -> Ending {
         seen(&bad) == (3, true) && !part(&bad, FAILED).contains(" hidden"),
         || "only what failed or is open must be shown".to_owned(),
     )?;
+
     let one = dom(&page, "one", &format!("#{}", PASSING[0]))?;
     expect(
         part(&one, PASSING[0]).contains(" open") && !part(&one, FAILED).contains(" open"),
@@ -232,10 +241,12 @@ fn light_and_dark(lab: &mut Lab) -> Ending {
         )?;
         pictures.push(fs::read(dir.join(format!("{name}.png"))).context("a picture")?);
     }
+
     expect(
         pictures.iter().all(|picture| picture.len() > PICTURE),
         || "the pictures must show something".to_owned(),
     )?;
+
     expect(pictures[0] != pictures[1], || {
         "dark must not be light".to_owned()
     })
@@ -257,6 +268,7 @@ fn written(lab: &mut Lab) -> Ending {
         comments.iter().any(|comment| comment.contains("step 7: ")),
         || format!("the steps must be in the capture, there are {comments:?}"),
     )?;
+
     let none: Vec<Value> = Vec::new();
     let nothing = json!({"device": "none", "tests": none});
     fs::write(dir.join("nothing.json"), nothing.to_string()).context("nothing.json")?;

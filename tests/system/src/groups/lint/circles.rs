@@ -58,6 +58,7 @@ fn circles(_: &mut Lab) -> Ending {
             }
         }
     }
+
     match wrong.is_empty() {
         true => Ok(()),
         false => Err(Stop::fail(wrong.join("\n"))),
@@ -78,6 +79,7 @@ fn sources(root: &Path) -> Result<BTreeMap<Module, String>> {
             if stem == "tests" || stem.ends_with("_tests") {
                 continue;
             }
+
             let inner = || module.iter().cloned().chain([stem.to_owned()]).collect();
             if path.is_dir() {
                 folders.push((path.clone(), inner()));
@@ -91,6 +93,7 @@ fn sources(root: &Path) -> Result<BTreeMap<Module, String>> {
             }
         }
     }
+
     Ok(found)
 }
 
@@ -116,6 +119,7 @@ fn imports(sources: &BTreeMap<Module, String>) -> BTreeMap<Module, BTreeSet<Modu
         .iter()
         .map(|(module, text)| (module, given_on(sources, module, text)))
         .collect();
+
     let of = |(module, text): (&Module, &String)| {
         let named = paths(text).into_iter().filter_map(|(public, path)| {
             let path = absolute(sources, module, &path)?;
@@ -127,6 +131,7 @@ fn imports(sources: &BTreeMap<Module, String>) -> BTreeMap<Module, BTreeSet<Modu
         let others = files.filter(|file| file != module && !file.is_empty());
         (module.clone(), others.collect())
     };
+
     sources.iter().map(of).collect()
 }
 
@@ -150,6 +155,7 @@ fn origins(
     let Some(item) = path.get(first.len()) else {
         return vec![first];
     };
+
     let given = &given_on[&first];
     if item == ALL {
         let of = given.iter().map(|path| file(sources, path));
@@ -163,6 +169,7 @@ fn origins(
                 && defines(&sources[&file(sources, path)], item)
         })
     };
+
     match by_name.or_else(among_all) {
         Some(path) => vec![file(sources, path)],
         None => vec![first],
@@ -219,6 +226,7 @@ fn absolute(
             }
         }
     }
+
     from.extend(rest.iter().cloned());
     Some(from)
 }
@@ -250,6 +258,7 @@ fn paths(text: &str) -> Vec<(bool, Module)> {
             found.extend(leaves(tree).into_iter().map(|path| (public, path)));
         }
     }
+
     found
 }
 
@@ -281,6 +290,7 @@ fn leaves(tree: &str) -> Vec<Module> {
             c => word.push(c),
         }
     }
+
     found
 }
 
@@ -299,6 +309,7 @@ fn all_circles(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<BTreeSet<Mod
             (from, seen)
         })
         .collect();
+
     let circle = |from: &Module| -> BTreeSet<Module> {
         let back = |to: &&&Module| reach[**to].contains(from);
         reach[from]
@@ -307,6 +318,7 @@ fn all_circles(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<BTreeSet<Mod
             .map(|to| (*to).clone())
             .collect()
     };
+
     let all: BTreeSet<_> = reach.keys().map(|from| circle(from)).collect();
     all.into_iter().filter(|circle| circle.len() > 1).collect()
 }
@@ -346,6 +358,7 @@ mod tests {
                 "use crate::b::C;\n#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}",
             ),
         ];
+
         // d takes C from b, but it is c's; what b gives on of c's it does not import.
         assert_eq!(of(&files), [["a", "b"]]);
     }

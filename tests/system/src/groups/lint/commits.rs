@@ -25,6 +25,7 @@ fn commits(lab: &mut Lab) -> Ending {
         Ok(process::run(command, &lab.case_dir()?, "git", LIMIT)?)
     };
     let known = git(lab, &["merge-base", "--is-ancestor", SINCE, "HEAD"])?.success();
+
     // A shallow clone has the newest commit at least.
     let range = match known {
         true => format!("{SINCE}..HEAD"),
@@ -34,12 +35,14 @@ fn commits(lab: &mut Lab) -> Ending {
     if !shown.success() {
         return Err(missing("git knows of no commit here".to_owned()));
     }
+
     let complaints: Vec<String> = shown
         .out
         .split('\0')
         .filter_map(|shown| shown.trim_start().split_once(' '))
         .filter_map(|(commit, message)| Some(format!("{commit}: {}", complaint(message)?)))
         .collect();
+
     match complaints.is_empty() {
         true => Ok(()),
         false => Err(Stop::fail(complaints.join("\n"))),
@@ -56,12 +59,14 @@ fn complaint(message: &str) -> Option<String> {
             "the subject has {length} characters, {SUBJECT} are allowed"
         ));
     }
+
     if lines.next().is_some_and(|line| !line.is_empty()) {
         return Some("no empty line follows the subject".to_owned());
     }
     if lines.next().is_none() {
         return Some("there is no body that says why".to_owned());
     }
+
     None
 }
 

@@ -29,8 +29,10 @@ fn declared(lab: &mut Lab) -> Ending {
     let mut check = Command::new("rustup");
     check.args(["run", DECLARED, "cargo", "check", "--quiet"]);
     check.args(["--locked", "--workspace", "--keep-going"]);
+
     // Beside the results of the other version, not in their place.
     check.arg("--target-dir").arg(build::scratch("declared")?);
+
     // The cargo that runs this program is not the one that is asked for.
     check.current_dir(build::workspace()).env_remove("CARGO");
     succeeds(lab, check)

@@ -35,12 +35,14 @@ fn links(lab: &mut Lab) -> Ending {
             }
         }
     }
+
     if listed.out.is_empty() {
         return Err(Stop::with("git lists no document", &[&listed]));
     }
     if dead.is_empty() {
         return Ok(());
     }
+
     Err(Stop::fail(format!(
         "{} dead links\n{}",
         dead.len(),
@@ -74,6 +76,7 @@ impl Pages {
         if link.contains("://") || link.starts_with("mailto:") {
             return Ok(None);
         }
+
         let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
         let target = match path {
             "" => from.to_path_buf(),
@@ -82,10 +85,12 @@ impl Pages {
         if !target.exists() {
             return Ok(Some("no such file"));
         }
+
         let has_anchors = target.extension().is_some_and(|kind| kind == "md");
         if anchor.is_empty() || !has_anchors {
             return Ok(None);
         }
+
         let found = self.page(&target)?.anchors.iter().any(|a| a == anchor);
         Ok((!found).then_some("no such heading"))
     }
@@ -113,6 +118,7 @@ impl Page {
                 _ => {}
             }
         }
+
         page
     }
 }

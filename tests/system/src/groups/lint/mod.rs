@@ -40,6 +40,7 @@ pub(crate) fn cases() -> Vec<Case> {
     let clippy = [CLIPPY, &["--all-targets"], DENY_WARNINGS].concat();
     let fuzz = [FUZZ, DENY_WARNINGS].concat();
     let rustdoc = "doc --quiet --locked --workspace --no-deps --document-private-items";
+
     // Without who depends on whom, which would hide what is wrong.
     let deny = "deny --locked check --hide-inclusion-graph bans licenses sources";
     let mut cases = vec![
@@ -51,6 +52,7 @@ pub(crate) fn cases() -> Vec<Case> {
         cargo("lint/deny", words(deny)),
         Case::new("lint/advisories", advisories),
     ];
+
     cases.extend(declared::cases());
     cases.extend(targets::cases());
     cases.extend(links::cases());

@@ -72,6 +72,7 @@ fn wide(text: &str) -> Vec<String> {
 
         example ^= fence;
     }
+
     found
 }
 

@@ -69,6 +69,7 @@ fn device_and_link(lab: &mut Lab) -> Ending {
         .as_array()
         .cloned()
         .unwrap_or_default();
+
     let bytes: Vec<String> = guid
         .iter()
         .map(|byte| format!("{:02x}", byte.as_u64().unwrap_or(0)))
@@ -94,6 +95,7 @@ fn device_and_link(lab: &mut Lab) -> Ending {
     if !text.success() || text.out.trim() != wanted {
         return Err(Stop::with("another link", &[&text]));
     }
+
     let system = rdma(host, &dir, &["system"])?;
     match system.out.trim() {
         "netns shared copy-on-fork on" => Ok(()),
@@ -112,11 +114,13 @@ fn refused(lab: &mut Lab) -> Ending {
     } else {
         "not permitted"
     };
+
     let invalid = if root {
         "Invalid argument"
     } else {
         "not permitted"
     };
+
     for (words, why) in [
         (
             &["dev", "set", "ferroce0", "name", "other0"][..],
@@ -134,6 +138,7 @@ fn refused(lab: &mut Lab) -> Ending {
             ));
         }
     }
+
     only(&listed(host, &dir, &["dev"])?).map(drop)
 }
 
@@ -156,6 +161,7 @@ fn counters(lab: &mut Lab) -> Ending {
             &[&server.finish(Duration::ZERO)],
         ));
     }
+
     let mut client = command();
     client.arg(&host.address);
     let client = process::run(client, &dir, "client", LIMIT)?;
@@ -163,7 +169,9 @@ fn counters(lab: &mut Lab) -> Ending {
     if !client.success() || !server.success() {
         return Err(Stop::with("ib_write_bw fails", &[&client, &server]));
     }
+
     let after = counted(host, &dir)?;
+
     // 500 messages of 64 KiB, each at least a packet and its request counted.
     match after.0 >= before.0 + 500 && after.1 >= before.1 + (500 << 16) {
         true => Ok(()),
@@ -205,6 +213,7 @@ fn found(lab: &mut Lab) -> Ending {
     if absent.success() {
         return Err(Stop::with("the way over netlink was not shut", &[&absent]));
     }
+
     match over_sysfs? == over_netlink {
         true => Ok(()),
         false => Err(Stop::fail("the two ways show different devices")),

@@ -32,10 +32,12 @@ pub(super) fn of_a_program(lab: &mut Lab) -> Ending {
         command.args(["-g", "0", "-p", &port, "-q", "2", "-s", "8000", "-r", "100"]);
         command
     };
+
     let mut server = process::spawn(pingpong(), &dir, "server")?;
     if !server.listens(port, LIMIT) {
         return Err(Stop::with("no server", &[&server.kill()]));
     }
+
     counted(host, &dir, [1, 1, 2, 0, 1, 1, 1])?;
     let pid = server.id();
     let numbers = those_of_a_pingpong(host, &dir, pid)?;
@@ -47,6 +49,7 @@ pub(super) fn of_a_program(lab: &mut Lab) -> Ending {
     if !client.success() || !server.success() {
         return Err(Stop::with("the pingpong fails", &both));
     }
+
     // The numbers that the programs tell each other.
     for number in numbers {
         let told = format!("QPN 0x{number:06x}");
@@ -57,6 +60,7 @@ pub(super) fn of_a_program(lab: &mut Lab) -> Ending {
             ));
         }
     }
+
     nothing_left(host, &dir)
 }
 
@@ -72,12 +76,14 @@ fn those_of_a_pingpong(host: &Host, dir: &Path, pid: u32) -> Result<Vec<u64>, St
         }
         Ok(objects)
     };
+
     let [contexts, domains, queues, regions, shared] =
         ["ctx", "pd", "cq", "mr", "srq"].map(|kind| of(kind).and_then(|all| only(&all).cloned()));
     let (context, domain, queue, region, shared) =
         (contexts?, domains?, queues?, regions?, shared?);
 
     is(&domain, "ctxn", context["ctxn"].clone())?;
+
     // The region, the shared receive queue and two queue pairs are in it.
     is(&domain, "users", 4)?;
     is(&queue, "ctxn", context["ctxn"].clone())?;
@@ -96,6 +102,7 @@ fn those_of_a_pingpong(host: &Host, dir: &Path, pid: u32) -> Result<Vec<u64>, St
         is(pair, "rqpn", 0)?;
         is(pair, "pdn", domain["pdn"].clone())?;
     }
+
     numbers(&pairs)
 }
 
@@ -126,6 +133,7 @@ pub(super) fn of_a_connection(lab: &mut Lab) -> Ending {
     let site = lab.site(Place::OneDaemon)?;
     let host = site.server();
     nothing_left(host, &dir)?;
+
     // Without a number of rounds these go on until they are ended.
     let rping = |end: &str| {
         let mut command = host.run("rping");
@@ -136,21 +144,25 @@ pub(super) fn of_a_connection(lab: &mut Lab) -> Ending {
     if !cm::wait_for_listener(&mut server, host, cm::TCP, port) {
         return Err(Stop::with("no server", &[&server.kill()]));
     }
+
     let mut client = process::spawn(rping("-c"), &dir, "client")?;
     let connected = client.wait_until(LIMIT, |_| {
         states(host, &dir, "qp").is_ok_and(|states| states == ["RTS", "RTS"])
             && states(host, &dir, "cm_id")
                 .is_ok_and(|states| states == ["CONNECT", "CONNECT", "LISTEN"])
     });
+
     let seen = match connected {
         true => a_connection(host, &dir, port, &server, &client),
         false => Err(Stop::fail("they do not connect")),
     };
+
     let ended = [client.kill(), server.kill()];
     seen.map_err(|stop| match stop {
         Stop::Fail(failure) => Stop::with(failure.what, &ended.each_ref()),
         skip => skip,
     })?;
+
     nothing_left(host, &dir)
 }
 
@@ -172,6 +184,7 @@ fn a_connection(host: &Host, dir: &Path, port: u16, server: &Running, client: &R
         is(&object, "comm", "rping")?;
         Ok(object)
     };
+
     let here = format!("{}:{port}", host.address);
     let listening = one("cm_id", "LISTEN", server)?;
     is(&listening, "ps", "TCP")?;
@@ -193,6 +206,7 @@ fn a_connection(host: &Host, dir: &Path, port: u16, server: &Running, client: &R
         is(pair, "type", "RC")?;
         is(pair, "rqpn", other["lqpn"].clone())?;
     }
+
     Ok(())
 }
 

@@ -46,6 +46,7 @@ fn other_build(lab: &mut Lab) -> Ending {
         refuse(&door);
         false
     });
+
     let finished = program.finish(Duration::ZERO);
     host.down()?;
 

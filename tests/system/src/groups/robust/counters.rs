@@ -52,6 +52,7 @@ fn reset(lab: &mut Lab) -> Ending {
             )
         })?;
     }
+
     let after = stranger.asks(GET, PORT_COUNTERS_EXTENDED)?;
     expect(
         before[STATUS..][..2] == [0, 0] && sent(&before) > 100 && sent(&after) >= sent(&before),
@@ -72,10 +73,12 @@ fn reset_by_a_neighbour(lab: &mut Lab) -> Ending {
     let SocketAddr::V4(from) = own.local_addr().map_err(anyhow::Error::from)? else {
         return Err(Stop::fail("the neighbour's address is not IPv4"));
     };
+
     let request = performance(SET, PORT_COUNTERS_EXTENDED);
     let request = pcap::with_icrc(&request, from, *stranger.device.ip());
     own.send_to(&request, stranger.device)
         .map_err(anyhow::Error::from)?;
+
     // The answer goes to the device. Packets of one socket of its are taken in order: the Set has
     // been carried out before the Get.
     let after = sent(&stranger.asks(GET, PORT_COUNTERS_EXTENDED)?);

@@ -37,6 +37,7 @@ fn limited(host: &Host, limits: &str, words: &[&str]) -> Command {
 /// standard error goes to the new one.
 fn long_log(lab: &mut Lab) -> Ending {
     const LONGEST: usize = 4 << 20;
+
     lab.vacate();
     let mut host = Host::new(lab.programs(), "127.0.0.1", None)?;
     let log = host.runtime_dir().join("ferroced.log");
@@ -48,6 +49,7 @@ fn long_log(lab: &mut Lab) -> Ending {
         let file = file.as_mut().map_err(|e| Stop::fail(&*e))?;
         file.write_all(round.repeat(LONGEST / round.len()).as_bytes())
             .map_err(anyhow::Error::from)?;
+
         // It is as long as it may be: what this one says belongs in another.
         host.up()?;
         let text = |path: &Path| fs::read_to_string(path).map_err(anyhow::Error::from);
@@ -65,6 +67,7 @@ fn long_log(lab: &mut Lab) -> Ending {
         })?;
         host.kill_daemon()?;
     }
+
     host.up()?;
     host.down()?;
     expect(!log.exists() && !old.exists(), || {

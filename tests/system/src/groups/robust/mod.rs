@@ -34,6 +34,7 @@ pub(crate) fn cases() -> Vec<Case> {
             cases.push(Case::new(name, move |lab| killed(lab, place, victim)));
         }
     }
+
     // What is mutated and replayed are packets that were captured.
     for place in [Place::Sockets, Place::TwoDaemons] {
         for (name, wanted) in [
@@ -47,6 +48,7 @@ pub(crate) fn cases() -> Vec<Case> {
             }));
         }
     }
+
     cases.extend(surroundings::cases());
     cases.extend(strangers::cases());
     cases.extend(counters::cases());
@@ -91,6 +93,7 @@ fn killed(lab: &mut Lab, place: Place, victim: End) -> Ending {
             &[&server.finish(Duration::ZERO)],
         ));
     }
+
     let mut command = client_host.run(&program);
     command.args(["client", &port.to_string(), &server_host.address]);
     let mut client = process::spawn(command, &dir, "client")?;
@@ -102,6 +105,7 @@ fn killed(lab: &mut Lab, place: Place, victim: End) -> Ending {
             &[&client, &server],
         ));
     }
+
     let (dead, survivor) = match victim {
         End::Client => (client.kill(), server.finish(LIMIT)),
         End::Server => (server.kill(), client.finish(LIMIT)),
@@ -113,12 +117,14 @@ fn killed(lab: &mut Lab, place: Place, victim: End) -> Ending {
             &evidence,
         ));
     }
+
     if !survivor.out.contains("retry exceeded, then flushed") {
         return Err(Stop::with(
             "the survivor did not see status 12 and then flushes",
             &evidence,
         ));
     }
+
     for host in [server_host, client_host] {
         no_clients(host)?;
     }
@@ -165,12 +171,14 @@ fn hostile_datagrams(lab: &mut Lab, place: Place, wanted: Wanted) -> Ending {
     let site = lab.site(place)?;
     let (server_host, client_host) = (site.server(), site.client());
     let before = [server_host.status()?, client_host.status()?];
+
     // Noise can do without real packets where capturing is not allowed.
     let capture = match Capture::start(client_host, "lo", 4000, &dir) {
         Ok(capture) => Some(capture),
         Err(Stop::Skip(_)) if matches!(wanted, Wanted::Noise) => None,
         Err(stop) => return Err(stop),
     };
+
     let mut command = server_host.run(&program);
     command.args(["server", &port.to_string()]);
     let mut server = process::spawn(command, &dir, "server")?;
@@ -180,6 +188,7 @@ fn hostile_datagrams(lab: &mut Lab, place: Place, wanted: Wanted) -> Ending {
             &[&server.finish(Duration::ZERO)],
         ));
     }
+
     // The client streams in both directions for as long as it is told, checking every byte.
     let mut command = client_host.run(&program);
     command.args(["client", &port.to_string(), &server_host.address, "6"]);
@@ -192,6 +201,7 @@ fn hostile_datagrams(lab: &mut Lab, place: Place, wanted: Wanted) -> Ending {
             &[&client, &server],
         ));
     }
+
     std::thread::sleep(Duration::from_millis(300));
     let packets = match capture {
         Some(capture) => crate::attack::pcap::read(&capture.finish()?)?,
@@ -200,11 +210,13 @@ fn hostile_datagrams(lab: &mut Lab, place: Place, wanted: Wanted) -> Ending {
     if packets.is_empty() && !matches!(wanted, Wanted::Noise) {
         return Err(Stop::fail("nothing was captured"));
     }
+
     let kind = match wanted {
         Wanted::Noise => Kind::Noise(&packets),
         Wanted::Mutated => Kind::Mutated(&packets),
         Wanted::Replayed => Kind::Replayed(&packets),
     };
+
     let mut random = Random(0x0f0e_0d0c);
     let mut sent = 0;
     for (from, to) in [(client_host, server_host), (server_host, client_host)] {
@@ -216,6 +228,7 @@ fn hostile_datagrams(lab: &mut Lab, place: Place, wanted: Wanted) -> Ending {
             &mut random,
         )?;
     }
+
     let client = client.finish(LIMIT);
     let server = server.finish(LIMIT);
     let evidence = [&client, &server];
@@ -227,6 +240,7 @@ fn hostile_datagrams(lab: &mut Lab, place: Place, wanted: Wanted) -> Ending {
             ));
         }
     }
+
     if !matches!(wanted, Wanted::Replayed) {
         let after = [server_host.status()?, client_host.status()?];
         let bad = |status: &serde_json::Value| {
@@ -243,5 +257,6 @@ fn hostile_datagrams(lab: &mut Lab, place: Place, wanted: Wanted) -> Ending {
             )
         })?;
     }
+
     Ok(())
 }

@@ -40,6 +40,7 @@ fn somebodys_directory(lab: &mut Lab) -> Ending {
         fs::create_dir(project.join(name)).map_err(anyhow::Error::from)?;
         fs::write(project.join(name).join("work"), "mine").map_err(anyhow::Error::from)?;
     }
+
     let mut command = host.run("true");
     let used = process::run(command, &dir, "run", SOON)?;
     refused(&used, &["not empty", "--runtime-dir"])?;
@@ -52,6 +53,7 @@ fn somebodys_directory(lab: &mut Lab) -> Ending {
             format!("{name} is not what it was")
         })?;
     }
+
     let mode =
         |path: &Path| fs::metadata(path).map_or(0, |meta| meta.permissions().mode() & 0o7777);
     expect(mode(project) == 0o755, || {
@@ -61,6 +63,7 @@ fn somebodys_directory(lab: &mut Lab) -> Ending {
     let anybodys = tempfile::tempdir().map_err(anyhow::Error::from)?;
     fs::set_permissions(anybodys.path(), Permissions::from_mode(0o1777))
         .map_err(anyhow::Error::from)?;
+
     for place in [anybodys.path(), Path::new("/")] {
         let mut command = host.plain(host.programs().join("ferroce"));
         command.arg("--runtime-dir").arg(place);
@@ -70,6 +73,7 @@ fn somebodys_directory(lab: &mut Lab) -> Ending {
             &["runtime directory"],
         )?;
     }
+
     expect(mode(anybodys.path()) == 0o1777, || {
         format!("its mode is {:o} now", mode(anybodys.path()))
     })
@@ -104,6 +108,7 @@ fn files_beside_ours(lab: &mut Lab) -> Ending {
             SOON,
         )?)
     };
+
     for dies in [false, true] {
         host.up()?;
         shown(&host)?;
@@ -113,6 +118,7 @@ fn files_beside_ours(lab: &mut Lab) -> Ending {
             fs::create_dir_all(above).map_err(anyhow::Error::from)?;
             fs::write(&path, name).map_err(anyhow::Error::from)?;
         }
+
         symlink("mine", place.join(LINKED)).map_err(anyhow::Error::from)?;
         if dies {
             host.kill_daemon()?;
@@ -120,6 +126,7 @@ fn files_beside_ours(lab: &mut Lab) -> Ending {
             all_mine(&place)?;
             shown(&host)?;
         }
+
         host.down()?;
         all_mine(&place)?;
         let ours: Vec<_> = files(&place)?
@@ -133,6 +140,7 @@ fn files_beside_ours(lab: &mut Lab) -> Ending {
         }
         fs::remove_file(place.join("mine")).map_err(anyhow::Error::from)?;
     }
+
     host.up()?;
     shown(&host)?;
     host.down()?;
@@ -212,6 +220,7 @@ fn users_directory(lab: &mut Lab) -> Ending {
         std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).map_err(anyhow::Error::from)?;
     }
     std::os::unix::fs::chown(theirs.path(), Some(NOBODY), None).map_err(anyhow::Error::from)?;
+
     // It does work where it is loaded.
     let mut command = Command::new("true");
     command
@@ -233,6 +242,7 @@ fn users_directory(lab: &mut Lab) -> Ending {
         command.args(["run", "--", "true"]);
         refused(&process::run(command, &dir, "named", SOON)?, &[&user])?;
     }
+
     let ending = inherited(&host, theirs.path(), &sprung, &dir);
     expect(!sprung.exists(), || {
         "root has loaded a user's library".to_owned()
@@ -246,10 +256,12 @@ fn inherited(host: &Host, theirs: &Path, sprung: &Path, dir: &Path) -> Ending {
     const SCRIPT: &str = "mount -t tmpfs none /run || exit 77\n\
         \"$0\" run -- true && \"$0\" run -- ibv_devinfo; code=$?\n\
         ls -d /run/ferroce; \"$0\" down; exit $code";
+
     let configured = dir.join("config/ferroce");
     fs::create_dir_all(&configured).map_err(anyhow::Error::from)?;
     fs::write(configured.join("ferroce.toml"), "addr = [\"127.0.0.1\"]\n")
         .map_err(anyhow::Error::from)?;
+
     for owner in [NOBODY, 0] {
         std::os::unix::fs::chown(theirs.join("ferroce"), Some(owner), None)
             .map_err(anyhow::Error::from)?;
@@ -264,10 +276,12 @@ fn inherited(host: &Host, theirs: &Path, sprung: &Path, dir: &Path) -> Ending {
                 "mount namespaces are not allowed here".to_owned(),
             ));
         }
+
         well(&ran)?;
         if !ran.out.contains("PORT_ACTIVE") || !ran.out.contains("/run/ferroce") {
             return Err(Stop::with("the device is not where root's is", &[&ran]));
         }
     }
+
     Ok(())
 }

@@ -57,6 +57,7 @@ fn lost(lab: &mut Lab) -> Ending {
             format!("{}, without RETRY_EXC:\n{}{}", end.line, end.out, end.err)
         })?;
     }
+
     expect(client.elapsed < PAUSE * 3, || {
         format!("the stopped peer was waited for: {:?}", client.elapsed)
     })
@@ -69,6 +70,7 @@ fn waited_for(lab: &mut Lab, memory: bool) -> Ending {
     if !memory {
         host = host.without_loopback();
     }
+
     host.up_with(&["--addr", "127.0.0.1", "--stretch-timeouts", STRETCH])?;
     let status = host.status()?;
     expect(status["device"]["stretch_timeouts"] == 20, || {
@@ -85,5 +87,6 @@ fn waited_for(lab: &mut Lab, memory: bool) -> Ending {
     if !all_right(&client) || !all_right(&server) {
         return Err(Stop::with("a pause ends the transfer", &[&client, &server]));
     }
+
     Ok(())
 }

@@ -35,18 +35,22 @@ pub(crate) fn cases() -> Vec<Case> {
         let name = format!("robust/{}/forged messages of a small MTU", place.name());
         cases.push(Case::new(name, move |lab| small_mtu(lab, place)));
     }
+
     cases.push(Case::new(
         "robust/one-daemon/flood of connection requests",
         requests,
     ));
+
     cases.push(Case::new(
         "robust/one-daemon/another peer's request to a flooded server",
         crowd,
     ));
+
     cases.push(Case::new(
         "robust/two-daemons/packets of a transfer from another address",
         impostor,
     ));
+
     cases
 }
 
@@ -63,6 +67,7 @@ fn requests(lab: &mut Lab) -> Ending {
         listens(host, port)?;
         Ok(server)
     };
+
     // As many may wait for it as the device allows, and it looks at none.
     let victim = server("victim", &["rdma_server", "-s", &host.address], flooded)?;
     victim.signal(Signal::STOP);
@@ -71,6 +76,7 @@ fn requests(lab: &mut Lab) -> Ending {
     let flood = Requests::start(&host.address, &[flooded])?;
     let mut rounds = 0;
     let mut failed = None;
+
     // More than there are places, by far, before anybody connects, and while somebody does.
     while failed.is_none() && (flood.sent() < REQUESTS || rounds < 5) {
         if flood.sent() < REQUESTS / 2 {
@@ -84,12 +90,14 @@ fn requests(lab: &mut Lab) -> Ending {
         rounds += 1;
         failed = (!client.success()).then_some(client);
     }
+
     let sent = flood.stop();
     let evidence = [&victim.kill(), &bystander.kill()];
     if let Some(client) = failed {
         let what = format!("{sent} requests, {rounds} connections: {}", client.ending());
         return Err(Stop::with(what, &[&client, evidence[0], evidence[1]]));
     }
+
     let status = host.status()?;
     expect(counter(&status, "cm_evicted") > 0, || {
         format!("{sent} requests, and none had to go: {}", status["cm"])
@@ -121,6 +129,7 @@ fn crowd(lab: &mut Lab) -> Ending {
     let sent = flood.stop();
     let before = settled(asked)?;
     let mut client = run("client")?;
+
     // Its request is there as well, behind all the others.
     let arrived = client.wait_until(LIMIT, |_| asked().is_ok_and(|now| now > before));
     server.signal(Signal::CONT);
@@ -132,6 +141,7 @@ fn crowd(lab: &mut Lab) -> Ending {
         let what = format!("{sent} requests; the client: {}", client.ending());
         return Err(Stop::with(what, &[&client, &server]));
     }
+
     let after = server.out.split(&own).nth(1).unwrap_or_default();
     let events = after.split(' ').next().and_then(|n| n.parse::<u64>().ok());
     expect(events.is_some_and(|events| events <= AHEAD), || {
@@ -182,6 +192,7 @@ fn impostor(lab: &mut Lab) -> Ending {
     };
     transfer(site, port, "6", &dir, attack)?;
     let counted = dropped()? - before;
+
     // A full receive buffer takes none of anybody's.
     expect(sent > 1000 && counted > sent / 2, || {
         format!("of {sent} packets {counted} were refused for their sender")
@@ -213,8 +224,10 @@ fn imitate(packets: &[pcap::Packet], hosts: [&Host; 2]) -> Result<u64, Stop> {
             let forged = pcap::with_icrc(&forged, from, *to);
             sent += u64::from(socket.send_to(&forged, (*to, ROCE_V2)).is_ok());
         }
+
         std::thread::sleep(Duration::from_micros(500));
     }
+
     Ok(sent)
 }
 
@@ -264,6 +277,7 @@ pub(super) fn transfer(
         let what = "the server does not come to listen";
         return Err(Stop::with(what, &[&finished]));
     }
+
     let mut command = client_host.run(&program);
     command.args(["client", &port.to_string(), &server_host.address, seconds]);
     let mut client = process::spawn(command, dir, &format!("client-{port}"))?;
@@ -272,6 +286,7 @@ pub(super) fn transfer(
         true => meanwhile(),
         false => Err(Stop::fail("the transfer does not start")),
     };
+
     let client = client.finish(LIMIT);
     let server = server.finish_after(&client, LIMIT);
     happened?;
@@ -282,6 +297,7 @@ pub(super) fn transfer(
             return Err(Stop::with(what, &[&client, &server]));
         }
     }
+
     Ok(())
 }
 

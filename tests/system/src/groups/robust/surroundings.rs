@@ -21,6 +21,7 @@ pub(crate) fn cases() -> Vec<Case> {
         "robust/second daemon on the same directory",
         second_daemon,
     ));
+
     cases.push(Case::new("robust/port 4791 taken", port_taken));
     cases.push(Case::new("robust/no io_uring, by switch", |lab| {
         without_io_uring(lab, false)
@@ -32,6 +33,7 @@ pub(crate) fn cases() -> Vec<Case> {
         "robust/daemon killed and started again",
         daemon_killed,
     ));
+
     cases.push(Case::many("robust/daemon out of descriptors", |lab| {
         out_of_descriptors(lab)
     }));
@@ -39,6 +41,7 @@ pub(crate) fn cases() -> Vec<Case> {
         "robust/ferroce run starts the daemon",
         run_starts_daemon,
     ));
+
     cases.push(Case::new("robust/installed below a prefix", installed));
     cases
 }
@@ -55,6 +58,7 @@ fn second_daemon(lab: &mut Lab) -> Ending {
         "127.0.0.2",
         "--foreground",
     ]);
+
     let finished = process::run(command, &dir, "second", Duration::from_secs(10))?;
     let refused = finished
         .status
@@ -65,6 +69,7 @@ fn second_daemon(lab: &mut Lab) -> Ending {
             &[&finished],
         ));
     }
+
     host.status().map(|_| ()).map_err(|error| {
         Stop::with(
             format!("the first daemon suffered: {error:#}"),
@@ -90,6 +95,7 @@ fn port_taken(lab: &mut Lab) -> Ending {
             &[&finished],
         ));
     }
+
     Ok(())
 }
 
@@ -101,6 +107,7 @@ fn without_io_uring(lab: &mut Lab, seccomp: bool) -> Ending {
     } else {
         None
     };
+
     let ports = [lab.port(), lab.port()];
     let site = lab.site(Place::Sockets)?;
     let host = site.server();
@@ -121,6 +128,7 @@ fn without_io_uring(lab: &mut Lab, seccomp: bool) -> Ending {
             command.args(["-F", "-n", "500", "-p", &port.to_string()]);
             command
         };
+
         let mut server = process::spawn(command(), &dir, "server")?;
         if !server.listens(port, LIMIT) {
             return Err(Stop::with(
@@ -128,6 +136,7 @@ fn without_io_uring(lab: &mut Lab, seccomp: bool) -> Ending {
                 &[&server.finish(Duration::ZERO)],
             ));
         }
+
         let mut client = command();
         client.arg(&host.address);
         let client = process::run(client, &dir, "client", LIMIT)?;
@@ -139,13 +148,16 @@ fn without_io_uring(lab: &mut Lab, seccomp: bool) -> Ending {
                 .lines()
                 .filter(|line| line.contains("io_uring"))
                 .count();
+
             let other = finished
                 .err
                 .lines()
                 .find(|line| !line.contains("io_uring") && odd(line).is_some());
+
             if !finished.success() {
                 return Err(Stop::with(finished.ending(), &evidence));
             }
+
             if said != 1 || other.is_some() {
                 return Err(Stop::with(
                     format!("says {said} times that io_uring is missing, not once"),
@@ -154,6 +166,7 @@ fn without_io_uring(lab: &mut Lab, seccomp: bool) -> Ending {
             }
         }
     }
+
     Ok(())
 }
 
@@ -179,6 +192,7 @@ fn daemon_killed(lab: &mut Lab) -> Ending {
         }
         Ok(daemon)
     };
+
     start()?.kill();
     let second = start()?;
     let options = ["-F", "-n", "500"].map(str::to_owned).to_vec();
@@ -211,6 +225,7 @@ fn out_of_descriptors(lab: &mut Lab) -> Parts {
         cprogram::compile("stream")?,
         cprogram::compile("cm_shortage")?,
     );
+
     let mut host = Host::new(lab.programs(), "127.0.0.1", None)?;
     host.up()?;
     let mut command = host.run(&stream);
@@ -220,6 +235,7 @@ fn out_of_descriptors(lab: &mut Lab) -> Parts {
         let server = server.finish(Duration::ZERO);
         return Err(Stop::with("the server does not come to listen", &[&server]));
     }
+
     let mut command = host.run(&stream);
     command.args(["client", &port.to_string(), &host.address, STREAMS]);
     let mut client = process::spawn(command, &dir, "client")?;
@@ -228,6 +244,7 @@ fn out_of_descriptors(lab: &mut Lab) -> Parts {
         let [client, server] = &evidence;
         return Err(Stop::with("the transfer does not start", &[client, server]));
     }
+
     let mut command = host.run(&shortage);
     command.env("DAEMON", host.status()?["pid"].to_string());
     let finished = process::run(command, &dir, "shortage", LIMIT)?;
@@ -260,6 +277,7 @@ fn run_starts_daemon(lab: &mut Lab) -> Ending {
             &[&finished],
         ));
     }
+
     host.down()?;
     expect(host.status().is_err(), || {
         "the daemon still answers after ferroce down".to_owned()

@@ -167,6 +167,7 @@ fn as_it_was(lab: &mut Lab) -> Ending {
             &["127.0.0.9 is taken by", "ferroce down"],
         )?;
     }
+
     drop(taken);
     let mut command = host.ferroce();
     command.arg("down");
@@ -188,6 +189,7 @@ fn anywhere(lab: &mut Lab) -> Ending {
     let mut first = Host::new(lab.programs(), "", None)?;
     let mut second = Host::new(lab.programs(), "", None)?;
     first.up_anywhere()?;
+
     // Settings that say nothing, in place of what this machine may have.
     let settings = dir.join("config/ferroce");
     fs::create_dir_all(&settings).map_err(anyhow::Error::from)?;
@@ -221,6 +223,7 @@ fn anywhere(lab: &mut Lab) -> Ending {
             &[&up],
         )),
     };
+
     first.down()?;
     second.down()?;
     ending
@@ -233,6 +236,7 @@ fn two_users(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let mut root = Host::new(lab.programs(), "127.0.0.1", None)?;
     root.up()?;
+
     // Where any user can get at it.
     let prefix = tempfile::tempdir().map_err(anyhow::Error::from)?;
     fs::set_permissions(prefix.path(), Permissions::from_mode(0o755))
@@ -249,6 +253,7 @@ fn two_users(lab: &mut Lab) -> Ending {
         command.env("FERROCE_RUNTIME_DIR", home.path().join("run"));
         process::run(command, &dir, name, SOON)
     };
+
     let shown = user(&["run", "--", "ibv_devinfo"], "user")?;
     let down = user(&["down"], "user-down")?;
     root.down()?;
@@ -272,6 +277,7 @@ fn demo(lab: &mut Lab) -> Ending {
         command.arg("demo");
         demos.push(process::spawn(command, &dir, name)?);
     }
+
     for demo in demos {
         let demo = demo.finish(4 * LIMIT);
         well(&demo)?;
@@ -280,6 +286,7 @@ fn demo(lab: &mut Lab) -> Ending {
             return Err(Stop::with("no table, or of another's device", &[&demo]));
         }
     }
+
     Ok(())
 }
 
@@ -299,6 +306,7 @@ fn stopped(lab: &mut Lab) -> Ending {
         let server = server.finish(Duration::ZERO);
         return Err(Stop::with("the server does not come to listen", &[&server]));
     }
+
     // It has the socket once it is connected.
     let mut command = host.run(&stream);
     command.args(["client", &port.to_string(), &host.address]);
@@ -313,6 +321,7 @@ fn stopped(lab: &mut Lab) -> Ending {
             &[&client, &server],
         ));
     }
+
     host.down()?;
     let mut command = host.ferroce();
     command.args(["up", "--addr", "127.0.0.1"]);
@@ -325,6 +334,7 @@ fn stopped(lab: &mut Lab) -> Ending {
             &format!("process {id}, which is stopped"),
         ],
     );
+
     server.kill();
     ending?;
     host.up()?;

@@ -41,6 +41,7 @@ pub(crate) fn cases() -> Vec<Case> {
         }),
         Case::new("verbs/ibv_asyncwatch", watch::asyncwatch),
     ];
+
     for place in [
         Place::OneDaemon,
         Place::Sockets,
@@ -59,12 +60,14 @@ pub(crate) fn cases() -> Vec<Case> {
             });
             cases.push(beside(case));
         }
+
         cases.push(several_pairs(place));
         if place == Place::OneDaemon {
             cases.push(Case::new(
                 "verbs/one-daemon/20 processes on one device",
                 twenty_processes,
             ));
+
             cases.push(Case::many("verbs/one-daemon/many.c", |lab| {
                 cprogram::run(lab, Place::OneDaemon, "many", Duration::from_secs(180))
             }));
@@ -72,12 +75,14 @@ pub(crate) fn cases() -> Vec<Case> {
                 "verbs/one-daemon/packets within a device need no socket",
                 within_a_device,
             ));
+
             cases.push(Case::new(
                 "verbs/one-daemon/tshark decodes the traffic",
                 crate::lab::environment::capture,
             ));
         }
     }
+
     cases
 }
 
@@ -98,6 +103,7 @@ fn within_a_device(lab: &mut Lab) -> Ending {
             format!("{}: {within} of {all} packets", place.name())
         })?;
     }
+
     Ok(())
 }
 
@@ -154,6 +160,7 @@ fn devinfo(lab: &mut Lab) -> Ending {
             (key.trim() == name).then(|| value.trim().to_owned())
         })
     };
+
     for (name, wanted) in [
         ("hca_id", "ferroce0"),
         ("transport", "InfiniBand (0)"),
@@ -176,8 +183,10 @@ fn devinfo(lab: &mut Lab) -> Ending {
             ));
         }
     }
+
     contains(&finished, "RoCE v2")?;
     contains(&finished, "::ffff:127.0.0.1")?;
+
     // Honest limits: each must be there, not zero and not a maximum of its type.
     for name in [
         "max_qp",
@@ -197,6 +206,7 @@ fn devinfo(lab: &mut Lab) -> Ending {
             return Err(Stop::with(format!("{name} is {number}"), &[&finished]));
         }
     }
+
     // Not there: what the device does not do must not be announced.
     for name in ["max_ee", "max_rdd", "max_raw_ethy_qp"] {
         let number = value(name)
@@ -206,6 +216,7 @@ fn devinfo(lab: &mut Lab) -> Ending {
             return Err(Stop::with(format!("{name} is {number}"), &[&finished]));
         }
     }
+
     Ok(())
 }
 
@@ -219,6 +230,7 @@ fn several_pairs(place: Place) -> Case {
         "ib_atomic_bw -n 500",
         "ib_write_bw -q 8 -n 300 -b",
     ];
+
     Case::new(
         format!("verbs/{}/several pairs at once", place.name()),
         move |lab| {
@@ -271,6 +283,7 @@ fn at_once(lab: &mut Lab, place: Place, lines: &[String]) -> Result<Vec<Ends>, S
                 })
             })
             .collect();
+
         running
             .into_iter()
             .map(|thread| {

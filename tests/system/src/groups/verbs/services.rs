@@ -28,11 +28,13 @@ pub(crate) fn cases(place: Place) -> Vec<Case> {
         .into_iter()
         .map(|line| traffic::perftest(place, line))
         .collect();
+
     cases.extend(
         pingpongs(place)
             .into_iter()
             .map(|line| traffic::pingpong(place, line)),
     );
+
     cases
 }
 
@@ -48,6 +50,7 @@ fn shared(full: bool) -> Vec<String> {
             "ib_send_bw -l 8 -n 1000",
         ],
     );
+
     if full {
         lines.extend(self::lines(
             "",
@@ -69,6 +72,7 @@ fn shared(full: bool) -> Vec<String> {
             ],
         ));
     }
+
     lines
 }
 
@@ -86,6 +90,7 @@ fn uc(full: bool) -> Vec<String> {
             "ib_send_bw -D 1",
         ],
     );
+
     if full {
         lines.extend(self::lines(
             "-c UC",
@@ -112,12 +117,14 @@ fn uc(full: bool) -> Vec<String> {
             ],
         ));
     }
+
     lines
 }
 
 fn ud(full: bool) -> Vec<String> {
     /// `::ffff:239.1.2.3`, byte by byte.
     const GROUP: &str = "-g -M 0:0:0:0:0:0:0:0:0:0:255:255:239:1:2:3";
+
     let mut lines = lines(
         "-c UD",
         &[
@@ -126,6 +133,7 @@ fn ud(full: bool) -> Vec<String> {
             "ib_send_bw -D 1",
         ],
     );
+
     lines.extend(self::lines(GROUP, &["ib_send_bw -n 500"]));
     if full {
         lines.extend(self::lines(
@@ -152,11 +160,13 @@ fn ud(full: bool) -> Vec<String> {
                 "ib_send_lat -D 1",
             ],
         ));
+
         lines.extend(self::lines(
             GROUP,
             &["ib_send_bw -a -n 100", "ib_send_bw -e -s 64 -n 500"],
         ));
     }
+
     lines
 }
 
@@ -171,6 +181,7 @@ fn xrc(full: bool) -> Vec<String> {
             "ib_atomic_bw -n 500",
         ],
     );
+
     if full {
         lines.extend(self::lines(
             "-c XRC",
@@ -195,6 +206,7 @@ fn xrc(full: bool) -> Vec<String> {
             ],
         ));
     }
+
     lines
 }
 
@@ -218,6 +230,7 @@ fn pingpongs(place: Place) -> Vec<String> {
         for (size, count) in [(1, 500), (4096, 1000), (65_537, 200), (1 << 20, 20)] {
             lines.push(format!("ibv_uc_pingpong -c -s {size} -n {count}{events}"));
         }
+
         for mtu in mtus.clone() {
             lines.push(format!(
                 "ibv_uc_pingpong -c -m {mtu} -s 10000 -n 200{events}"
@@ -227,6 +240,7 @@ fn pingpongs(place: Place) -> Vec<String> {
             ));
             lines.push(format!("ibv_ud_pingpong -c -s {mtu} -n 500{events}"));
         }
+
         lines.push(format!("ibv_ud_pingpong -c -s 1 -n 500{events}"));
         for (size, count) in [(1, 500), (65_537, 200), (1 << 20, 20)] {
             lines.push(format!(
@@ -234,6 +248,7 @@ fn pingpongs(place: Place) -> Vec<String> {
             ));
         }
     }
+
     lines.push("ibv_uc_pingpong -c -r 2 -n 200".to_owned());
     lines.push("ibv_ud_pingpong -c -s 256 -r 2 -n 200".to_owned());
     lines

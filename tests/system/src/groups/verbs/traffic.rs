@@ -28,6 +28,7 @@ pub(crate) fn cases(place: Place) -> Vec<Case> {
             combined_options(place == Place::Veth(1500))
         }
     };
+
     for mtu in [256, 512, 1024, 2048, 4096]
         .into_iter()
         .filter(|mtu| *mtu <= place.path_mtu())
@@ -41,15 +42,18 @@ pub(crate) fn cases(place: Place) -> Vec<Case> {
         lines.push(format!("ib_atomic_bw -m {mtu} -n 200"));
         lines.push(format!("ib_atomic_lat -m {mtu} -n 200 -C"));
     }
+
     let mut cases: Vec<Case> = lines
         .into_iter()
         .map(|line| perftest(place, line))
         .collect();
+
     cases.extend(
         pingpong_lines(place)
             .into_iter()
             .map(|line| pingpong(place, line)),
     );
+
     cases
 }
 
@@ -78,12 +82,14 @@ fn every_option(within_device: bool) -> Vec<String> {
             lines.push(format!("{tool} {options}"));
         }
     }
+
     // perftest has no events for WRITE.
     for tool in ["ib_send_bw", "ib_read_bw"] {
         for options in ["-e -n 500", "-e -b -q 4 -n 200"] {
             lines.push(format!("{tool} {options}"));
         }
     }
+
     lines.push(either("ib_send_bw -a -e -n 50", "ib_read_bw -a -e -n 50").to_owned());
     for tool in ["ib_write_bw", "ib_send_bw"] {
         lines.push(format!("{tool} -I 64 -s 64 -n 1000"));
@@ -91,6 +97,7 @@ fn every_option(within_device: bool) -> Vec<String> {
     lines.push(either("ib_write_bw -I 32 -a -n 50", "ib_send_bw -I 32 -a -n 50").to_owned());
     lines.push("ib_send_bw -r 16 -n 1000".to_owned());
     lines.push("ib_send_bw -r 2048 -n 5000 -s 64".to_owned());
+
     for tool in ["ib_write_lat", "ib_send_lat", "ib_read_lat"] {
         for options in [
             either("-a -n 100", "-a -n 100 -C"),
@@ -102,6 +109,7 @@ fn every_option(within_device: bool) -> Vec<String> {
             lines.push(format!("{tool} {options}"));
         }
     }
+
     for tool in ["ib_write_lat", "ib_send_lat"] {
         lines.push(format!("{tool} -I 64 -s 64 -n 500 -C"));
     }
@@ -112,6 +120,7 @@ fn every_option(within_device: bool) -> Vec<String> {
     lines.push("ib_send_lat -r 8 -n 200 -C".to_owned());
     lines.push("ib_read_bw -o 1 -n 200".to_owned());
     lines.push("ib_read_lat -o 1 -n 200 -C".to_owned());
+
     for kind in ["FETCH_AND_ADD", "CMP_AND_SWAP"] {
         for options in [
             "-n 1000",
@@ -126,10 +135,12 @@ fn every_option(within_device: bool) -> Vec<String> {
         ] {
             lines.push(format!("ib_atomic_bw -A {kind} {options}"));
         }
+
         for options in ["-n 1000", "-e -n 200 -C", "-D 1"] {
             lines.push(format!("ib_atomic_lat -A {kind} {options}"));
         }
     }
+
     lines
 }
 
@@ -149,6 +160,7 @@ fn combined_options(all_sizes: bool) -> Vec<String> {
             lines.push(format!("{tool} {options}"));
         }
     }
+
     lines.push("ib_send_bw -e -q 4 -n 200".to_owned());
     lines.push("ib_read_bw -e -q 4 -n 200".to_owned());
     lines.push("ib_write_bw -I 64 -s 64 -n 1000".to_owned());
@@ -158,6 +170,7 @@ fn combined_options(all_sizes: bool) -> Vec<String> {
         lines.push(format!("{tool} {options}"));
         lines.push(format!("{tool} -D 1"));
     }
+
     lines.push("ib_write_lat -I 64 -s 64 -n 500".to_owned());
     lines.push("ib_send_lat -e -I 64 -s 64 -r 8 -n 200".to_owned());
     lines.push("ib_read_lat -e -n 200".to_owned());
@@ -168,6 +181,7 @@ fn combined_options(all_sizes: bool) -> Vec<String> {
         lines.push(format!("ib_atomic_lat -A {kind} -n 500"));
         lines.push(format!("ib_atomic_lat -A {kind} -e -n 200 -C"));
     }
+
     lines
 }
 
@@ -187,18 +201,22 @@ pub(crate) fn judge_perftest(ends: &Ends, line: &str, path_mtu: u32) -> Ending {
     if ends.client.out.contains("ibv_wr* API     : ON") != newer {
         return Err(ends.fail("posts through the other interface".to_owned()));
     }
+
     // A datagram is one packet.
     let largest = if has("UD") || has("-g") {
         u64::from(path_mtu)
     } else {
         LARGEST
     };
+
     let all = has("-a");
+
     // 2 B, and on to the largest in powers of two, one row each.
     let rows = ends.table(if all { largest.ilog2() as usize } else { 1 })?;
     if all && rows.last().is_none_or(|row| row.bytes != largest) {
         return Err(ends.fail(format!("the last row is not that of {largest} bytes")));
     }
+
     Ok(())
 }
 
@@ -215,6 +233,7 @@ fn pingpong_lines(place: Place) -> Vec<String> {
             ] {
                 lines.push(format!("{tool} -c -s {size} -n {count}{events}"));
             }
+
             for mtu in [256, 512, 1024, 2048, 4096]
                 .into_iter()
                 .filter(|mtu| *mtu <= place.path_mtu())
@@ -223,6 +242,7 @@ fn pingpong_lines(place: Place) -> Vec<String> {
             }
         }
     }
+
     lines.push("ibv_rc_pingpong -c -r 2 -n 200".to_owned());
     lines.push("ibv_srq_pingpong -c -q 1 -n 200".to_owned());
     lines

@@ -17,6 +17,7 @@ pub(super) fn asyncwatch(lab: &mut Lab) -> Ending {
     if packages::which("ibv_asyncwatch").is_none() {
         return Err(Stop::Skip("ibv_asyncwatch is not installed".to_owned()));
     }
+
     lab.vacate();
     let dir = lab.case_dir()?;
     let pair = Pair::new(1500).map_err(|error| {
@@ -24,11 +25,13 @@ pub(super) fn asyncwatch(lab: &mut Lab) -> Ending {
             "network namespaces are not allowed here: {error:#}"
         ))
     })?;
+
     let [near, far] = netns::INTERFACES;
     let other = Host::new(lab.programs(), netns::ADDRESSES[1], Some(pair.b))?;
     let mut host = Host::new(lab.programs(), netns::ADDRESSES[0], Some(pair.a))?;
     only_ipv4(&host, near)?;
     host.up_with(&["--netdev", near])?;
+
     // Standard output that is no terminal is held back until it fills a buffer.
     let mut command = host.run("stdbuf");
     command.args(["-oL", "ibv_asyncwatch", "-d", "ferroce0"]);

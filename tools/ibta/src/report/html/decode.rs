@@ -46,11 +46,13 @@ pub(super) fn decode(frame: &Frame) -> Decoded {
             headers,
         );
     }
+
     headers.push(("BTH", bth(&packet.bth)));
     if let Some(problem) = packet.problem {
         let name = format!("opcode {:#04x}", packet.bth.opcode);
         return broken(name, problem, transport, headers);
     }
+
     extended(&packet.ext, &mut headers);
 
     let mad = (packet.ext.deth.is_some() && packet.bth.dest_qp <= 1)
@@ -69,6 +71,7 @@ pub(super) fn decode(frame: &Frame) -> Decoded {
             transport_name(&packet, len)
         }
     };
+
     Decoded {
         name,
         psn: mad.is_none().then_some(packet.bth.psn),
@@ -104,6 +107,7 @@ fn link<'a>(bytes: &'a [u8], port: u8, headers: &mut Vec<(&'static str, String)>
     let Some((lrh, rest)) = Lrh::parse(bytes) else {
         return bytes;
     };
+
     let fields = format!(
         "VL {} · LVer {} · SL {} · DLID {:#06x} · SLID {:#06x} · PktLen {} · port {port}",
         lrh.vl, lrh.version, lrh.sl, lrh.dlid, lrh.slid, lrh.words
@@ -115,6 +119,7 @@ fn link<'a>(bytes: &'a [u8], port: u8, headers: &mut Vec<(&'static str, String)>
     let Some((grh, rest)) = Grh::parse(rest) else {
         return rest;
     };
+
     let fields = format!(
         "IPVer {} · TClass {} · FlowLabel {:#x} · PayLen {} · NxtHdr {:#04x} · HopLmt {} · SGID {} · DGID {}",
         grh.version,
@@ -126,6 +131,7 @@ fn link<'a>(bytes: &'a [u8], port: u8, headers: &mut Vec<(&'static str, String)>
         gid(grh.sgid),
         gid(grh.dgid)
     );
+
     headers.push(("GRH", fields));
     rest
 }
@@ -147,11 +153,13 @@ fn bth(bth: &Bth) -> String {
         u8::from(bth.ack_req),
         bth.psn
     );
+
     for (set, name) in [(bth.fecn, " · FECN 1"), (bth.becn, " · BECN 1")] {
         if set {
             fields += name;
         }
     }
+
     fields
 }
 
@@ -160,13 +168,16 @@ fn extended(ext: &Ext, headers: &mut Vec<(&'static str, String)>) {
         let fields = format!("Q_Key {qkey:#010x} · SrcQP {src_qp:#08x}");
         headers.push(("DETH", fields));
     }
+
     if let Some(srq) = ext.xrceth {
         headers.push(("XRCETH", format!("XRCSRQ {srq:#08x}")));
     }
+
     if let Some(feth) = ext.feth {
         let fields = format!("PLT {} · SEL {}", feth.placement, feth.selectivity);
         headers.push(("FETH", fields));
     }
+
     if let Some(reth) = ext.reth {
         let fields = format!(
             "VA {:#x} · R_Key {:#010x} · DMALen {}",
@@ -174,6 +185,7 @@ fn extended(ext: &Ext, headers: &mut Vec<(&'static str, String)>) {
         );
         headers.push(("RETH", fields));
     }
+
     if let Some(atomic) = ext.atomic {
         let fields = format!(
             "VA {:#x} · R_Key {:#010x} · SwapAdd {:#x} · Cmp {:#x}",
@@ -181,6 +193,7 @@ fn extended(ext: &Ext, headers: &mut Vec<(&'static str, String)>) {
         );
         headers.push(("AtomicETH", fields));
     }
+
     if let Some(aeth) = ext.aeth {
         let fields = format!(
             "Syndrome {:#04x} ({}) · MSN {}",
@@ -190,13 +203,16 @@ fn extended(ext: &Ext, headers: &mut Vec<(&'static str, String)>) {
         );
         headers.push(("AETH", fields));
     }
+
     if let Some(value) = ext.atomic_ack {
         headers.push(("AtomicAckETH", format!("OrigRemDt {value:#x}")));
     }
+
     if let Some(imm) = ext.imm {
         let fields = format!("{:#010x}", u32::from_be_bytes(imm));
         headers.push(("ImmDt", fields));
     }
+
     if let Some(key) = ext.ieth {
         headers.push(("IETH", format!("R_Key {key:#010x}")));
     }
@@ -314,15 +330,18 @@ mod tests {
             ..MadHeader::default()
         }
         .emit(&mut mad);
+
         let seen = decode(&Frame {
             carrier: Carrier::Cable { port: 1 },
             bytes: wire::packet(&Envelope::smp(1, 2), &mad),
             ..roce(Vec::new())
         });
+
         assert_eq!(
             seen.name,
             "SubnGetResp(PortInfo), modifier 0x2, status 0x001c"
         );
+
         assert!(header(&seen, "LRH").contains("DLID 0x0002 · SLID 0x0001"));
         assert_eq!(header(&seen, "SMP"), "M_Key 0x0");
     }

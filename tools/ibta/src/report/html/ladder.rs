@@ -45,6 +45,7 @@ pub(super) fn draw(
          <text class=who x={TESTER} y=16>tester</text><text class=who x={DEVICE} y=16>device</text>\
          <path class=life d=\"M{TESTER} 22V{height}M{DEVICE} 22V{height}\"/>\n"
     );
+
     for (n, row) in rows.iter().enumerate() {
         let y = HEAD + ROW * n as u32 + ROW / 2;
         svg += &match row {
@@ -75,6 +76,7 @@ pub(super) fn draw(
             ),
         };
     }
+
     svg += "</svg>";
     svg
 }
@@ -99,9 +101,11 @@ fn rows<'a>(
                 _ => {}
             }
         }
+
         let Some((frame, packet)) = packets.get(n) else {
             break;
         };
+
         if (left.0..left.1).contains(&n) {
             if n == left.0 {
                 rows.push(Row::Left(left.1 - left.0));
@@ -109,15 +113,18 @@ fn rows<'a>(
             last = None;
             continue;
         }
+
         if let Some(last) = last
             && let Some(wait) = frame.at.checked_sub(last)
             && wait >= WAIT
         {
             rows.push(Row::Wait(wait));
         }
+
         last = Some(frame.at);
         rows.push(Row::Packet(frame, packet, n + 1));
     }
+
     rows
 }
 
@@ -128,15 +135,18 @@ fn arrow(y: u32, frame: &Frame, packet: &Decoded, number: usize) -> String {
         (_, true) => "device",
         (_, false) => "tester",
     };
+
     let (line, base) = (y + 6, y + 1);
     let path = match frame.by_device {
         false => format!("M{TESTER} {line}H{DEVICE}m-7-4 7 4-7 4"),
         true => format!("M{DEVICE} {line}H{TESTER}m7-4-7 4 7 4"),
     };
+
     let mut label = packet.name.clone();
     if let Some(psn) = packet.psn {
         let _ = write!(label, " · PSN {psn:#08x}");
     }
+
     let _ = writeln!(
         svg,
         "<g class={class}><title>packet {number}</title><text class=when x={} y={}>{}</text><path d=\"{path}\"/><text class=what x={} y={base}>{}</text></g>",
@@ -146,5 +156,6 @@ fn arrow(y: u32, frame: &Frame, packet: &Decoded, number: usize) -> String {
         (TESTER + DEVICE) / 2,
         Text(short(&label, LETTERS))
     );
+
     svg
 }

@@ -18,10 +18,12 @@ pub(super) fn headers(mad: &Mad, header: &MadHeader, out: &mut Vec<(&'static str
         header.attribute,
         header.modifier
     );
+
     out.push(("MAD", fields));
     if smp::is_class(header.class) {
         out.push(("SMP", format!("M_Key {:#x}", smp::m_key(mad))));
     }
+
     if header.class == smp::CLASS_DIRECTED {
         let directed = smp::Directed::parse(mad);
         let fields = format!(
@@ -34,14 +36,17 @@ pub(super) fn headers(mad: &Mad, header: &MadHeader, out: &mut Vec<(&'static str
         );
         out.push(("directed route", fields));
     }
+
     let data = match smp::is_class(header.class) {
         true => &smp::data(mad)[..],
         false => &mad[LEN - pma::DATA_LEN..],
     };
+
     let end = data
         .iter()
         .rposition(|byte| *byte != 0)
         .map_or(0, |at| at + 1);
+
     if end > 0 {
         let bytes: Vec<String> = data[..end].iter().map(|b| format!("{b:02x}")).collect();
         out.push(("data", bytes.join(" ")));
@@ -56,6 +61,7 @@ pub(super) fn name(header: &MadHeader) -> String {
         pma::CLASS => "Perf",
         class => return format!("MAD of class {class:#04x}, method {:#04x}", header.method),
     };
+
     let method = match header.method {
         method::GET => "Get".to_owned(),
         method::SET => "Set".to_owned(),
@@ -64,6 +70,7 @@ pub(super) fn name(header: &MadHeader) -> String {
         method::TRAP_REPRESS => "TrapRepress".to_owned(),
         other => format!(" method {other:#04x} "),
     };
+
     let attribute = match (class, header.attribute) {
         ("Subn", number) => attribute_name(number),
         (_, pma::attribute::CLASS_PORT_INFO) => "ClassPortInfo".to_owned(),
@@ -73,13 +80,16 @@ pub(super) fn name(header: &MadHeader) -> String {
         (_, pma::attribute::PORT_COUNTERS_EXTENDED) => "PortCountersExtended".to_owned(),
         (_, number) => format!("{number:#06x}"),
     };
+
     let mut name = format!("{class}{method}({attribute})");
     if header.modifier != 0 {
         name += &format!(", modifier {:#x}", header.modifier);
     }
+
     let status = header.status & !smp::DIRECTION;
     if status != 0 {
         name += &format!(", status {status:#06x}");
     }
+
     name
 }

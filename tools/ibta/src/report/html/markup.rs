@@ -9,6 +9,7 @@ pub(super) struct Text<T>(pub T);
 impl<T: Display> Display for Text<T> {
     fn fmt(&self, out: &mut Formatter<'_>) -> Result {
         struct Escaping<'a, 'b>(&'a mut Formatter<'b>);
+
         impl Write for Escaping<'_, '_> {
             fn write_str(&mut self, text: &str) -> Result {
                 for letter in text.chars() {
@@ -25,9 +26,11 @@ impl<T: Display> Display for Text<T> {
                         other => self.0.write_char(other)?,
                     }
                 }
+
                 Ok(())
             }
         }
+
         write!(Escaping(out), "{}", self.0)
     }
 }

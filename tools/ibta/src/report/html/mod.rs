@@ -112,6 +112,7 @@ impl Html {
             time = Text(time(took)),
             version = env!("CARGO_PKG_VERSION"),
         );
+
         out += &filters(tests);
         out + &groups(tests)
     }
@@ -136,7 +137,9 @@ fn filters(tests: &[TestResult]) -> String {
             let _ = write!(out, "<i class={} style=\"flex:{n}\"></i>", class(verdict));
         }
     }
+
     out += "</div>\n<div id=filters>\n";
+
     for verdict in VERDICTS {
         let n = count(tests, verdict);
         let _ = writeln!(
@@ -148,6 +151,7 @@ fn filters(tests: &[TestResult]) -> String {
             verdict.name()
         );
     }
+
     let mut groups: Vec<&str> = tests.iter().map(|test| test.family.as_str()).collect();
     groups.sort_unstable();
     groups.dedup();
@@ -171,17 +175,20 @@ fn groups(tests: &[TestResult]) -> String {
         }
         group.time += test.time;
     }
+
     let mut out = "<details id=groups><summary>Groups</summary>\n<table>\n<tr><th>group".to_owned();
     for verdict in VERDICTS {
         let _ = write!(out, "<th>{}", verdict.name());
     }
     out += "<th>time\n";
+
     for (name, group) in groups {
         let _ = write!(
             out,
             "<tr><td><a href=\"#\" data-group=\"{0}\">{0}</a>",
             Text(name)
         );
+
         for (count, verdict) in group.counts.iter().zip(VERDICTS) {
             match count {
                 0 => out += "<td>",
@@ -194,8 +201,10 @@ fn groups(tests: &[TestResult]) -> String {
                 }
             }
         }
+
         let _ = writeln!(out, "<td>{}", Text(time(group.time)));
     }
+
     out + "</table></details>\n"
 }
 
@@ -212,6 +221,7 @@ fn link(page: &Path, file: &Path) -> String {
         .count();
     let up = dir.components().skip(common).map(|_| Component::ParentDir);
     let way: PathBuf = up.chain(file.components().skip(common)).collect();
+
     // What a URL would take for something else.
     let mut url = String::new();
     for letter in way.to_string_lossy().chars() {
@@ -222,6 +232,7 @@ fn link(page: &Path, file: &Path) -> String {
             other => url.push(other),
         }
     }
+
     url
 }
 
@@ -272,6 +283,7 @@ mod tests {
             "tester",
             "devicecolour",
         ];
+
         let (light, dark) = STYLE.split_once("prefers-color-scheme:dark").unwrap();
         for (scheme, style) in [("light", light), ("dark", dark)] {
             let colours = colours(style);
@@ -311,6 +323,7 @@ mod tests {
         ] {
             assert!(whole.contains(due), "{due} is missing");
         }
+
         assert!(!text.contains("<device>"));
     }
 

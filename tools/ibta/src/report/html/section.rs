@@ -35,6 +35,7 @@ pub(super) fn section(test: &TestResult, trace: &Trace, capture: Option<&str>) -
             Text(&test.reason)
         );
     }
+
     out += &assertions(test);
 
     let count = trace.frames.len();
@@ -42,15 +43,18 @@ pub(super) fn section(test: &TestResult, trace: &Trace, capture: Option<&str>) -
         0..=MANY => (count, count),
         _ => (FIRST, count - LAST),
     };
+
     let packets: Vec<(&Frame, Decoded)> = trace.frames.iter().map(|f| (f, decode(f))).collect();
     if count > 0 {
         let drawing = ladder::draw(&test.entries, &packets, left);
         let _ = writeln!(out, "<h4>Sequence</h4>\n<div class=wide>{drawing}</div>");
     }
+
     out += &steps(test);
     if count > 0 {
         out += &table(&packets, left, capture);
     }
+
     out += "</div></details>\n";
     out
 }
@@ -101,6 +105,7 @@ fn steps(test: &TestResult) -> String {
             out.push_str("</p>");
         }
     };
+
     for recorded in &test.entries {
         if let Entry::Check {
             assertion,
@@ -114,13 +119,16 @@ fn steps(test: &TestResult) -> String {
             }
             continue;
         }
+
         if !matches!(recorded.entry, Entry::Note { .. }) {
             flush(&mut held, &mut out);
         }
+
         if matches!(recorded.entry, Entry::Step { .. }) || !open {
             out += "<li>";
             open = true;
         }
+
         let _ = match &recorded.entry {
             Entry::Step { number, text } => write!(
                 out,
@@ -152,6 +160,7 @@ fn steps(test: &TestResult) -> String {
             ),
         };
     }
+
     flush(&mut held, &mut out);
     out + "</ol>\n"
 }
@@ -165,6 +174,7 @@ fn table(packets: &[(&Frame, Decoded)], left: (usize, usize), capture: Option<&s
             Text(capture)
         );
     }
+
     out += "<div class=wide><table class=packets>\n<tr><th>#<th>time<th>after<th>by<th>packet<th>headers\n";
     let mut last = Duration::ZERO;
     for (n, (frame, packet)) in packets.iter().enumerate() {
@@ -175,6 +185,7 @@ fn table(packets: &[(&Frame, Decoded)], left: (usize, usize), capture: Option<&s
             last = frame.at;
             continue;
         }
+
         let after = frame.at.saturating_sub(last);
         last = frame.at;
         let by = if frame.by_device { "device" } else { "tester" };
@@ -186,15 +197,19 @@ fn table(packets: &[(&Frame, Decoded)], left: (usize, usize), capture: Option<&s
             Text(time(after)),
             Text(&packet.name)
         );
+
         if let Some(problem) = &packet.problem {
             let _ = write!(out, "<p class=broken>{}</p>", Text(problem));
         }
+
         out += "<td>";
         for (n, (name, fields)) in packet.headers.iter().enumerate() {
             let line = if n > 0 { "<br>" } else { "" };
             let _ = write!(out, "{line}<b>{name}</b> {}", Text(fields));
         }
+
         out.push('\n');
     }
+
     out + "</table></div>\n"
 }

@@ -114,6 +114,7 @@ impl MadSim {
             capability_mask: capability::IS_COMMUNICATION_MANAGEMENT_SUPPORTED,
             ..NodeConfig::channel_adapter(NODE_GUID, &guids)
         };
+
         faults.configure(&mut config);
         let link = |_| Link {
             plugged: true,
@@ -122,6 +123,7 @@ impl MadSim {
             totals: Totals::default(),
             pending: VecDeque::new(),
         };
+
         let mut sim = MadSim {
             identity: DeviceInfo {
                 name: "simulated".to_owned(),
@@ -140,6 +142,7 @@ impl MadSim {
             events: VecDeque::new(),
             trace: Trace::default(),
         };
+
         sim.advance(TRAINING);
         sim
     }
@@ -193,6 +196,7 @@ impl MadSim {
                     .link_up(Time::from_nanos(time), port, OFFER, &mut out);
             }
         }
+
         self.node.handle_timeout(Time::from_nanos(time), &mut out);
         self.pma
             .handle_timeout(Time::from_nanos(time), &Shown(&self.links));
@@ -207,6 +211,7 @@ impl MadSim {
     pub(super) fn settle(&mut self, out: Actions) {
         let mut actions = out.0;
         actions.sort_by_key(|action| matches!(action, Action::Link(..)));
+
         for action in actions {
             match action {
                 Action::Send(port, to, smp) => {
@@ -267,6 +272,7 @@ impl MadSim {
         if !has_link {
             return;
         }
+
         let read = wire::read(packet);
         let totals = &mut self.link_mut(port).totals;
         totals[Counter::RcvPackets] += 1;
@@ -276,6 +282,7 @@ impl MadSim {
             totals[Counter::RcvErrors] += 1;
             return;
         };
+
         let came = OnCable {
             port,
             envelope,
@@ -302,6 +309,7 @@ impl MadSim {
                 .receive(Time::from_nanos(time), port, from, &came.mad, &mut out);
             return self.settle(out);
         }
+
         let gate = self
             .node
             .gate(port, envelope.dlid, envelope.pkey, envelope.qkey, &mut out);
@@ -314,6 +322,7 @@ impl MadSim {
             qp2: envelope.qp,
             ..Violation::default()
         };
+
         match gate {
             Gate::Closed => {}
             Gate::WrongPKey => {
@@ -329,6 +338,7 @@ impl MadSim {
             }
             Gate::Open(_) => self.general_service(time, &came),
         }
+
         self.settle(out);
     }
 
@@ -339,6 +349,7 @@ impl MadSim {
             mad: &came.mad,
             shown: Shown(&self.links),
         };
+
         if let Some(mad) = gsi::serve(QP1, &came.mad, &mut services) {
             let envelope = Envelope {
                 slid: came.envelope.dlid,

@@ -44,6 +44,7 @@ impl MadRig for MadSim {
                 let came = self.link_mut(port).pending.pop_front();
                 return Ok(came.map(|(_, envelope, mad)| (envelope, mad)));
             }
+
             if until >= deadline {
                 self.advance(deadline);
                 let late = self
@@ -56,6 +57,7 @@ impl MadRig for MadSim {
                 }
                 continue;
             }
+
             self.advance(until);
         }
     }
@@ -74,6 +76,7 @@ impl MadRig for MadSim {
             let lost = self.node.port(port).map_or(0, Port::link_downed) - before;
             self.link_mut(port).totals[Counter::LinkDowned] += lost;
         }
+
         self.settle(out);
         for mad in self.faults.on_link(port, up) {
             self.leave(mad);

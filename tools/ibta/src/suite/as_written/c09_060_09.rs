@@ -62,6 +62,7 @@ fn body(run: &mut Run, rig: &mut dyn TransportRig) -> Outcome {
         "init.2",
         "Set the ACK timeout to 0 (infinite), so that the device does not retransmit",
     );
+
     let options = ChannelOptions {
         timeout: 0,
         ..ChannelOptions::default()
@@ -72,12 +73,14 @@ fn body(run: &mut Run, rig: &mut dyn TransportRig) -> Outcome {
         "2",
         "Post a receive request for each of the two packets: the tester's queue takes them",
     );
+
     run.step(
         "3",
         format!(
             "The device posts 2 COMPARE & SWAP requests: R_Key {R_KEY:#x}, VA {VA:#x}, compare {COMPARE_ADD}, swap {SWAP}"
         ),
     );
+
     run.note(
         "MsgSize 0 is read as that of the request, which has no payload; the answer goes to 8 bytes of the program's, as verbs want",
     );
@@ -92,6 +95,7 @@ fn body(run: &mut Run, rig: &mut dyn TransportRig) -> Outcome {
         cc.expect_any(run, rig, ID, "the first request")?,
         cc.expect_any(run, rig, ID, "the second request")?,
     ];
+
     run.step("5", "Both came and are valid");
     for packet in &packets {
         cc.verify(run, ID, packet)?;
@@ -101,6 +105,7 @@ fn body(run: &mut Run, rig: &mut dyn TransportRig) -> Outcome {
         "Opcodes and PSNs: the packets of a SEND that the document names are its slip, as an atomic is one packet with an opcode of its own; read as \
          COMPARE & SWAP, with PSNs that follow each other",
     );
+
     first.verify(run, &cc, ID, 0, &packets[0])?;
     second.verify(run, &cc, ID, 0, &packets[1])?;
     run.step(
@@ -110,12 +115,14 @@ fn body(run: &mut Run, rig: &mut dyn TransportRig) -> Outcome {
             cc.device_psn(0)
         ),
     );
+
     cc.atomic_ack(rig, cc.device_psn(0), 1, BEFORE)?;
     let patience = rig.patience();
     run.step(
         "8",
         format!("Poll for the completion of the first request, for {patience:?} at most"),
     );
+
     let all = cc.poll_all(rig, Side::Send)?;
     run.step("9", "Exactly one completion was dequeued");
     let done = cc.only(run, ID, &all)?;
@@ -126,11 +133,13 @@ fn body(run: &mut Run, rig: &mut dyn TransportRig) -> Outcome {
         "11",
         format!("Poll for the completion of the second request, for {patience:?}"),
     );
+
     let more = cc.poll(rig, Side::Send, 1, patience)?;
     run.step(
         "12",
         "The poll timed out: the second request was not acknowledged",
     );
+
     run.check(ID, more.is_empty(), || {
         format!("the second request completed: {more:?}")
     })?;

@@ -110,16 +110,19 @@ fn body(run: &mut Run, rig: &mut dyn TransportRig) -> Outcome {
         let why = "the device migrates paths by itself, which the document excludes";
         return Err(Stop::NotApplicable(why.to_owned()));
     }
+
     let cc = initialize(run, rig)?;
     run.step("1", "Register memory: the tester keeps what comes");
     run.step(
         "2",
         "Post a receive request for the packet: the tester's queue takes it",
     );
+
     run.step(
         "3",
         format!("Set the retry count to a non-zero value: it is {RETRIES}, of init.2"),
     );
+
     run.step("4", "Get T_tr from the device");
     let exponent = cc.query(rig)?.timeout;
     let exponent = exponent.context("no timeout in the attributes")?;
@@ -129,6 +132,7 @@ fn body(run: &mut Run, rig: &mut dyn TransportRig) -> Outcome {
         "5",
         format!("The device posts a READ of one path MTU: R_Key {R_KEY:#x}, VA {VA:#x}"),
     );
+
     let read = Message::post(&cc, rig, Operation::Read, 1, 1, cc.device_psn(0))?;
     run.step("6", "While the retry count is not zero");
     let retried = dropped_until_spent(run, rig, &cc, &read, t)?;
@@ -137,16 +141,19 @@ fn body(run: &mut Run, rig: &mut dyn TransportRig) -> Outcome {
         "8",
         format!("The device sent the READ again {RETRIES} times; whether that is all is looked at again when step 10 is over"),
     );
+
     run.check_eq(COUNT, "the number of retries", retried, RETRIES)?;
     run.step(
         "9",
         "The device throws IBV_WC_RETRY_EXC_ERR (12): see step 12",
     );
+
     let patience = rig.patience();
     run.step(
         "10",
         format!("Poll for the completion of the READ, for {patience:?} at most"),
     );
+
     let all = cc.poll_all(rig, Side::Send)?;
     let retried = retried + waiting(rig)?.len();
     run.check_eq(COUNT, "the number of retries", retried, RETRIES)?;
@@ -198,9 +205,11 @@ fn dropped_until_spent(
             "6.1",
             "Receive all expected packets: one (from the second time on that which step 6.6 found)",
         );
+
         if found.is_empty() {
             found.push(cc.expect_any(run, rig, TIMEOUT, "a READ request")?);
         }
+
         run.step("6.2", "It came and is valid");
         let packet = found.remove(0);
         cc.verify(run, TIMEOUT, &packet)?;
@@ -216,6 +225,7 @@ fn dropped_until_spent(
                  packet, {patience:?} at most"
             ),
         );
+
         found.push(cc.expect_any(run, rig, TIMEOUT, "a retry of the READ")?);
         found.extend(waiting(rig)?);
         read.verify(run, cc, TIMEOUT, 0, &found[0])?;
@@ -223,6 +233,7 @@ fn dropped_until_spent(
             "the retry came {:?} after what was dropped",
             found[0].at.saturating_sub(packet.at)
         ));
+
         left -= 1;
         run.step(
             "6.7",
@@ -230,9 +241,11 @@ fn dropped_until_spent(
                 "The retry count has gone down by one, {left} left: no verb tells it, so it is counted by the retries that came at this look"
             ),
         );
+
         run.check_eq(COUNT, "retries at this look", found.len(), 1)?;
         retried += found.len();
     }
+
     Ok(retried)
 }
 

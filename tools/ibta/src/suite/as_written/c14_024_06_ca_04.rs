@@ -25,6 +25,7 @@ pub(super) fn test() -> Test {
         "as written: PortInfo of xCA and router, part 4, M_Key checks at both ports",
         body,
     );
+
     as_its_description_declares(declared)
         .takes(Duration::from_secs(5))
         .mutant(Mutant::mad(
@@ -60,6 +61,7 @@ fn tells_that_a_key_was_wrong() -> MadFaults {
         }
         lacks
     };
+
     mutants::answers_without_key(lacks_a_key).tx_edit(move |_, mad| {
         if told.borrow().contains(&mad.header().tid) {
             mutants::set_status(mad, status::INVALID_VALUE);
@@ -74,10 +76,12 @@ fn body(run: &mut Run, tester: &mut Tester<'_>) -> Outcome {
         let why = format!("note 1: NodeInfo:NodeType is {kind}, neither xCA nor router");
         return Err(Stop::NotApplicable(why));
     }
+
     if node.num_ports < 2 {
         let why = "note 4: NodeInfo:NumPorts is 1".to_owned();
         return Err(Stop::NotApplicable(why));
     }
+
     for local in 1..=tester.ports() {
         for remote in (1..=tester.ports()).filter(|remote| *remote != local) {
             let mut iteration = Iteration {
@@ -90,6 +94,7 @@ fn body(run: &mut Run, tester: &mut Tester<'_>) -> Outcome {
             iteration.carry_out(run, tester)?;
         }
     }
+
     match tester.ports() {
         cables if cables < node.num_ports => Err(Stop::Incomplete(format!(
             "note 6: NodeInfo:NumPorts is {}, and {cables} of the ports have a cable to the tester",
@@ -120,6 +125,7 @@ impl Iteration {
             "note 6: local port {local}, remote port {remote}. The document says nothing of PortInfo:M_KeyProtectBits; that a SubnGet without the key is \
              not answered takes {PROTECTED}, and so it is at all ports"
         ));
+
         for port in 1..=tester.ports() {
             tester.set_m_key(port, REMOTE_KEY, PROTECTED)?;
         }
@@ -128,6 +134,7 @@ impl Iteration {
             "3",
             format!("M_KEY_VIOLATIONS = M_KeyViolations of the local port {local}"),
         );
+
         self.violations = tester.m_key_violations(local)?;
         run.step("4", SAME_KEY);
         tester.set_m_key(local, REMOTE_KEY, PROTECTED)?;
@@ -135,6 +142,7 @@ impl Iteration {
             "5",
             format!("M_KEY_VIOLATIONS1 = M_KeyViolations of the remote port {remote}"),
         );
+
         self.violations1 = self.remote_violations(run, tester)?;
         run.step("6", OTHER_KEY);
         tester.set_m_key(local, LOCAL_KEY, PROTECTED)?;
@@ -153,12 +161,14 @@ impl Iteration {
             "1",
             format!("SendMad (SubnGet(PortInfo)) to port {local}, AttributeModifier {remote}"),
         );
+
         let request = Smp::get(attribute::PORT_INFO).about(remote.into());
         let sent = tester.send_mad(local, &request)?;
         run.step(
             "2",
             "PORT_INFO_DATA = ReceiveMad (SubnGetResp(PortInfo):MADHeader:MADData)",
         );
+
         let answer = tester.receive_mad(local, &sent)?;
         run.check(ANSWERED, answer.is_some(), || {
             format!("port {local} does not answer about port {remote}")
@@ -171,6 +181,7 @@ impl Iteration {
             (header.method, header.attribute, header.modifier),
             (method::GET_RESP, attribute::PORT_INFO, remote.into()),
         )?;
+
         run.check_eq(REQUIRED, "the status", answer.status(), 0)?;
         self.port_info_data = *answer.data();
         Ok(())
@@ -190,18 +201,21 @@ impl Iteration {
             step + 2,
             "M_KeyViolations of the local port is M_KEY_VIOLATIONS + 1",
         );
+
         self.counted_here(run, tester)?;
         self.refused(run, tester, kind, step + 3, LOCAL_KEY)?;
         run.step(
             step + 5,
             "M_KeyViolations of the remote port is M_KEY_VIOLATIONS1 + 1",
         );
+
         self.counted_there(run, tester)?;
         self.refused(run, tester, kind, step + 6, NO_KEY)?;
         run.step(
             step + 8,
             "M_KeyViolations of both ports are M_KEY_VIOLATIONS + 1 and M_KEY_VIOLATIONS1 + 1",
         );
+
         self.counted_here(run, tester)?;
         self.counted_there(run, tester)
     }
@@ -219,11 +233,13 @@ impl Iteration {
             method::SET => "SubnSet",
             _ => "SubnGet",
         };
+
         let whose = match key {
             REMOTE_KEY => "not the local port's, the remote port's",
             LOCAL_KEY => "not the remote port's, the local port's",
             _ => "neither port's",
         };
+
         let (local, remote) = (self.local, self.remote);
         run.step(
             step,
@@ -231,6 +247,7 @@ impl Iteration {
                 "SendMad ({verb}(PortInfo)) to port {local}, AttributeModifier {remote}, MADData PORT_INFO_DATA, M_Key {whose}"
             ),
         );
+
         let request = Smp {
             method: asked,
             ..Smp::get(attribute::PORT_INFO)

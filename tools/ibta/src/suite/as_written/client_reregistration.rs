@@ -174,12 +174,14 @@ fn in_no_other_case() -> Test {
                             .to_owned()
                     })?;
                 }
+
                 run.step("4", "SubnGet(PortInfo) after that");
                 for about in [0, port] {
                     let request = Smp::get(attribute::PORT_INFO).about(about.into());
                     none(run, tester.good(port, &request)?.data())?;
                 }
             }
+
             tester.forget_events()
         },
     )
@@ -250,6 +252,7 @@ fn raised() -> Test {
                     "2",
                     "ibv_query_port: whether the channel interface indicates the support, by bit 4",
                 );
+
                 let told = tester.query_port(port)?.capabilities;
                 only_if_announced(told & SUPPORTED != 0)?;
                 tester.forget_events()?;
@@ -257,11 +260,13 @@ fn raised() -> Test {
                     "3",
                     "The subnet manager asks: SubnSet(PortInfo) with ClientReregister 1",
                 );
+
                 tester.must_answer(run, RAISED, port, &set(&data, 1))?;
                 run.step("4", "The event Client Reregistration is generated");
                 comes(run, tester, RAISED, port)?;
                 tester.events(SILENCE)?;
             }
+
             Ok(())
         },
     )

@@ -56,6 +56,7 @@ fn case(operation: Operation, psns: u32) -> (String, String) {
 /// C09_060_09 as the specification describes it.
 fn compare_swap() -> Test {
     const ID: &str = "v1c09-060#07";
+
     Test::transport(
         "C09_060_09",
         FAMILY,
@@ -71,6 +72,7 @@ fn compare_swap() -> Test {
                     ..ChannelOptions::default()
                 },
             )?;
+
             run.step("1", "Register memory for the packets that will come");
             run.step("2", "Post a receive request for each packet: the tester's queue takes them");
             run.step(
@@ -79,6 +81,7 @@ fn compare_swap() -> Test {
                     "The device posts 2 COMPARE & SWAP requests: R_Key {R_KEY:#x}, VA {VA:#x}, compare {COMPARE_ADD}, swap {SWAP}"
                 ),
             );
+
             let operation = Operation::CompareSwap;
             let first = Message::post(&cc, rig, operation, 1, FIRST, cc.device_psn(0))?;
             let second = Message::post(&cc, rig, operation, 1, SECOND, cc.device_psn(1))?;
@@ -87,6 +90,7 @@ fn compare_swap() -> Test {
                 cc.expect_any(run, rig, ID, "the first request")?,
                 cc.expect_any(run, rig, ID, "the second request")?,
             ];
+
             run.step("5", "Both came and are valid");
             for packet in &packets {
                 cc.verify(run, ID, packet)?;
@@ -95,6 +99,7 @@ fn compare_swap() -> Test {
                 "6",
                 "Opcodes are those of the operation, PSNs follow each other",
             );
+
             run.note("step 6 of the description names Send First, Middle and Last; a COMPARE & SWAP is one packet with an opcode of its own, and that is tested");
             first.verify(run, &cc, ID, 0, &packets[0])?;
             second.verify(run, &cc, ID, 0, &packets[1])?;
@@ -102,6 +107,7 @@ fn compare_swap() -> Test {
                 "7",
                 format!("Transmit the ATOMIC acknowledge of the first request: MSN 1, original value {BEFORE:#x}"),
             );
+
             run.note("steps 7, 8 and 11 of the description say Send; the atomic request is meant");
             cc.atomic_ack(rig, first.last_psn(), 1, BEFORE)?;
             run.step("8", "Poll for the completion of the first request");
@@ -173,6 +179,7 @@ fn in_order(operation: Operation, psns: u32) -> Test {
                 "2",
                 "Their packets come and are valid, PSNs follow each other",
             );
+
             first.receive(run, rig, &cc, &a)?;
             second.receive(run, rig, &cc, &a)?;
             run.step("3", "Transmit what answers the first request, MSN 1");
@@ -181,6 +188,7 @@ fn in_order(operation: Operation, psns: u32) -> Test {
                 "4",
                 "Exactly one completion comes, of the first request, with success",
             );
+
             let done = cc.poll_one(run, rig, &a, Side::Send)?;
             verify_success(run, &a, &done, FIRST)?;
             first.verify_answer(run, rig, &a)?;
@@ -234,6 +242,7 @@ fn partly(operation: Operation, psns: u32) -> Test {
             } else {
                 cc.ack(rig, message.psn, 0)?;
             }
+
             run.step("3", "The request does not complete");
             cc.verify_no_completion(run, rig, &a, Side::Send)?;
             run.step("4", "Answer the last packet: it completes with success");
@@ -244,6 +253,7 @@ fn partly(operation: Operation, psns: u32) -> Test {
             } else {
                 cc.ack(rig, message.last_psn(), 1)?;
             }
+
             let done = cc.poll_one(run, rig, &a, Side::Send)?;
             verify_success(run, &a, &done, FIRST)?;
             message.verify_answer(run, rig, &a)?;
@@ -253,6 +263,7 @@ fn partly(operation: Operation, psns: u32) -> Test {
     )
     .covers(&["C9-60"])
     .asserts([&assertion]);
+
     match is_read {
         // A READ cannot be taken for answered: the mutant says so by itself.
         true => test.mutant(completes_at_first_answer(&assertion)),
@@ -287,6 +298,7 @@ fn together(operation: Operation) -> Test {
                 "1",
                 format!("The device posts a SEND and {}", operation.a_name()),
             );
+
             let send = Message::post(&cc, rig, Operation::Send, 1, FIRST, cc.device_psn(0))?;
             let second = Message::post(&cc, rig, operation, 1, SECOND, send.next_psn())?;
             send.receive(run, rig, &cc, &a)?;

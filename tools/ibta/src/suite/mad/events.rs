@@ -86,16 +86,19 @@ fn event(id: &'static str, number: u32, title: &'static str, cause: Cause) -> Te
                 tester.data(port, attribute::P_KEY_TABLE, 0)?,
                 tester.data(port, attribute::GUID_INFO, 0)?,
             );
+
             tester.forget_events()?;
             run.step(
                 "1",
                 format!("a change at port {port} raises event {number}"),
             );
+
             cause(port, tester)?;
             let due = AsyncEvent {
                 event: number,
                 element: port.into(),
             };
+
             let patience = tester.rig().patience();
             let mut events = tester.events(patience)?;
             events.extend(tester.events(SILENCE)?);
@@ -110,8 +113,10 @@ fn event(id: &'static str, number: u32, title: &'static str, cause: Cause) -> Te
             tester.good(port, &Smp::set(attribute::P_KEY_TABLE, before.1))?;
             tester.good(port, &Smp::set(attribute::GUID_INFO, before.2))?;
         }
+
         tester.forget_events()
     };
+
     test(id, "11.6.3.3", format!("event {title}"), body)
         .covers(&["11.6.3.3"])
         .asserts(rules)
@@ -162,6 +167,7 @@ fn set_guid(port: u8, tester: &mut Tester<'_>, entry: usize, guid: u64) -> Outco
 fn port_goes_and_comes() -> Test {
     const ERROR: &str = "S11_6_3_3_port#error";
     const ACTIVE: &str = "S11_6_3_3_port#active";
+
     test(
         "S11_6_3_3_port",
         "11.6.3.3",
@@ -173,6 +179,7 @@ fn port_goes_and_comes() -> Test {
                     "1",
                     format!("the cable of port {port} is pulled out: Port Error"),
                 );
+
                 tester.rig().link(port, false)?;
                 let came = tester.event_comes(port, PORT_ERR)?;
                 run.check(ERROR, came, || "no IBV_EVENT_PORT_ERR".to_owned())?;
@@ -180,12 +187,14 @@ fn port_goes_and_comes() -> Test {
                     "2",
                     "it is plugged in again, and the port is taken to Active: Port Active",
                 );
+
                 tester.rig().link(port, true)?;
                 tester.wait_for_state(port, 0, &[2, 3, 4])?;
                 tester.configure(port)?;
                 let came = tester.event_comes(port, PORT_ACTIVE)?;
                 run.check(ACTIVE, came, || "no IBV_EVENT_PORT_ACTIVE".to_owned())?;
             }
+
             tester.forget_events()
         },
     )
@@ -208,6 +217,7 @@ fn port_goes_and_comes() -> Test {
 
 fn query_port() -> Test {
     const RULE: &str = "S11_2_1_2_port#same";
+
     test("S11_2_1_2_port", "11.2.1.2", "programs are told of a port what its subnet manager has set", |run, tester| {
         for port in 1..=tester.ports() {
             for (lid, lmc, sm, sl) in [(0x300, 3, 0x21, 7), (0x310, 0, 1, 0)] {
@@ -220,6 +230,7 @@ fn query_port() -> Test {
                     (state.lid, state.lmc, state.sm_lid, state.sm_sl, state.state) == (lid, lmc, sm, sl, info.port_state.into())
                         && state.subnet_timeout == info.subnet_timeout
                 };
+
                 // What the device tells programs may be a moment later.
                 let (begun, patience) = (tester.now(), tester.rig().patience());
                 let mut state = tester.query_port(port)?;
@@ -227,10 +238,13 @@ fn query_port() -> Test {
                     tester.sleep(Duration::from_millis(20))?;
                     state = tester.query_port(port)?;
                 }
+
                 run.check(RULE, due(&state), || format!("{state:?}, set was {info:?}"))?;
             }
+
             tester.configure(port)?;
         }
+
         Ok(())
     })
     .covers(&["11.2.1.2"])
@@ -247,6 +261,7 @@ fn query_port() -> Test {
 fn query_tables() -> Test {
     const P_KEYS: &str = "S11_2_1_2_tables#p-keys";
     const GIDS: &str = "S11_2_1_2_tables#gids";
+
     test(
         "S11_2_1_2_tables",
         "11.2.1.2",
@@ -259,6 +274,7 @@ fn query_tables() -> Test {
                     "1",
                     format!("SubnSet(P_KeyTable), SubnSet(GUIDInfo) to port {port}"),
                 );
+
                 set_p_key(port, tester, 3, 0x8abc)?;
                 set_guid(port, tester, 2, 0x1b7a_0002)?;
                 run.step("2", "ibv_query_pkey, ibv_query_gid");
@@ -279,9 +295,11 @@ fn query_tables() -> Test {
                     }
                     tester.sleep(Duration::from_millis(20))?;
                 }
+
                 tester.good(port, &Smp::set(attribute::P_KEY_TABLE, p_keys))?;
                 tester.good(port, &Smp::set(attribute::GUID_INFO, guids))?;
             }
+
             tester.forget_events()
         },
     )

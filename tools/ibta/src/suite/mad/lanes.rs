@@ -86,6 +86,7 @@ fn mapping_body(run: &mut Run, tester: &mut Tester<'_>) -> Outcome {
         if !has_mapping(&info) {
             return Err(Stop::NotApplicable("IsSLMappingSupported is 0".to_owned()));
         }
+
         run.check(MAPPING, info.vl_cap > 1, || {
             "IsSLMappingSupported is set with one lane".to_owned()
         })?;
@@ -106,8 +107,10 @@ fn mapping_body(run: &mut Run, tester: &mut Tester<'_>) -> Outcome {
             let answer = tester.must_have_status(run, NO_ERROR, port, &get, 0)?;
             run.check_eq(GET, "the table", *answer.data(), data)?;
         }
+
         tester.good(port, &Smp::set(attribute::SL_TO_VL, before))?;
     }
+
     Ok(())
 }
 
@@ -166,8 +169,10 @@ fn no_mapping_body(run: &mut Run, tester: &mut Tester<'_>) -> Outcome {
                 "IsSLMappingSupported is set".to_owned(),
             ));
         }
+
         run.step("5", "VLCap is one lane");
         run.check_eq(ONE_LANE, "VLCap", info.vl_cap, 1)?;
+
         for (assertion, request) in [
             (GET, Smp::get(attribute::SL_TO_VL)),
             (SET, Smp::set(attribute::SL_TO_VL, [0x11; 64])),
@@ -188,6 +193,7 @@ fn no_mapping_body(run: &mut Run, tester: &mut Tester<'_>) -> Outcome {
             )?;
         }
     }
+
     Ok(())
 }
 
@@ -197,6 +203,7 @@ fn arbitration() -> Test {
     const TAKEN: &str = "v1c14-024.1.1#09.03";
     const READ: &str = "v1c14-024.1.1#09.04";
     const MANAGEMENT: &str = "C14_024_09_CA#management-lane";
+
     test(
         "C14_024_09_CA",
         "C14-024",
@@ -211,11 +218,13 @@ fn arbitration() -> Test {
                 if info.vl_cap == 1 {
                     return Err(Stop::NotApplicable("the port has one data lane".to_owned()));
                 }
+
                 let lanes = if info.vl_cap == 5 {
                     15
                 } else {
                     1 << (info.vl_cap - 1)
                 };
+
                 let caps = [info.vl_arbitration_low_cap, info.vl_arbitration_high_cap];
                 run.check(LANES, caps.iter().all(|cap| *cap >= lanes), || {
                     format!("{caps:?} entries for {lanes} lanes")
@@ -228,14 +237,17 @@ fn arbitration() -> Test {
                             .min(32),
                         _ => 0,
                     };
+
                     run.step(
                         "2",
                         format!("SubnSet(VLArbitrationTable), part {part} of {entries} entries"),
                     );
+
                     let weights = std::array::from_fn(|at| VlWeight {
                         vl: (at as u8).wrapping_add(part as u8) % lanes,
                         weight: 7 * at as u8 + 1,
                     });
+
                     let mut data = [0; 64];
                     VlArbitration(weights).emit(&mut data);
                     let set = Smp::set(attribute::VL_ARBITRATION, data).about(part << 16);
@@ -252,6 +264,7 @@ fn arbitration() -> Test {
                         }
                         continue;
                     }
+
                     let before = *tester
                         .must_have_status(run, NO_ERROR, port, &get, 0)?
                         .data();
@@ -262,6 +275,7 @@ fn arbitration() -> Test {
                         &answer.data()[..2 * entries],
                         &data[..2 * entries],
                     )?;
+
                     let after = *tester
                         .must_have_status(run, NO_ERROR, port, &get, 0)?
                         .data();
@@ -271,6 +285,7 @@ fn arbitration() -> Test {
                         &after[..2 * entries],
                         &data[..2 * entries],
                     )?;
+
                     run.step("3", "an entry for lane 15 is refused");
                     let mut bad = set;
                     bad.data[0] = 15;
@@ -281,9 +296,11 @@ fn arbitration() -> Test {
                         answer.status(),
                         status::INVALID_VALUE,
                     )?;
+
                     tester.good(port, &set.with(before))?;
                 }
             }
+
             Ok(())
         },
     )

@@ -71,6 +71,7 @@ fn expires() -> Test {
     const EARLY: &str = "C14_017_01#not-early";
     const EXPIRED: &str = "C14_017_01#expired";
     const KEPT: &str = "C14_017_01#key-kept";
+
     test(
         "C14_017_01",
         "C14-017",
@@ -83,7 +84,9 @@ fn expires() -> Test {
                 "2",
                 "half of the period: a request with another M_Key is not answered yet",
             );
+
             tester.sleep(HALF / 2)?;
+
             // Nobody who shows the key may ask meanwhile: that would stop the timer.
             tester.must_be_silent(run, EARLY, 1, &Smp::get(attribute::NODE_INFO).key(OTHER))?;
             run.step("3", "the period is over: the same request is answered");
@@ -97,6 +100,7 @@ fn expires() -> Test {
                 &Smp::get(attribute::NODE_INFO).key(OTHER),
                 0,
             )?;
+
             let now = state(tester, 1)?;
             run.check_eq(EXPIRED, "M_KeyProtectBits", now.m_key_protect_bits, 0)?;
             run.step("4", "M_Key is as it was, and writing still needs it");
@@ -141,6 +145,7 @@ fn expires() -> Test {
 
 fn not_prolonged() -> Test {
     const RULE: &str = "C14_017_02#not-prolonged";
+
     test(
         "C14_017_02",
         "C14-017",
@@ -180,6 +185,7 @@ fn stopped(id: &'static str, asked: u8) -> Test {
             method::GET => Smp::get(attribute::NODE_INFO),
             _ => Smp::set_port_info(0, &tester.port_info_data(1, 0)?),
         };
+
         violate(run, tester, 1)?;
         run.step("2", "half of the period");
         tester.sleep(HALF)?;
@@ -187,6 +193,7 @@ fn stopped(id: &'static str, asked: u8) -> Test {
             "3",
             format!("method {asked:#x} with the device's M_Key stops the timer"),
         );
+
         let sent = tester.send_mad(1, &request)?;
         run.step("4", "ReceiveMad");
         let answer = tester.receive_mad(1, &sent)?;
@@ -195,6 +202,7 @@ fn stopped(id: &'static str, asked: u8) -> Test {
             answer.is_some_and(|answer| answer.status() == 0),
             || format!("the answer is {answer:?}"),
         )?;
+
         run.step("5", "more than the whole period");
         tester.sleep(3 * HALF)?;
         run.step("6", "M_KeyProtectBits is as it was");
@@ -202,6 +210,7 @@ fn stopped(id: &'static str, asked: u8) -> Test {
         run.check_eq(STOPPED, "M_KeyProtectBits", now.m_key_protect_bits, LEVEL)?;
         release(tester, 1)
     };
+
     test(
         id,
         "C14-017",
@@ -288,6 +297,7 @@ fn zero() -> Test {
 
 fn of_one_port() -> Test {
     const OWN: &str = "C14_017_06#own";
+
     test(
         "C14_017_06",
         "C14-017",
@@ -304,11 +314,13 @@ fn of_one_port() -> Test {
                 "3",
                 "M_KeyProtectBits of the one port is 0, of the other as it was",
             );
+
             for (port, due) in [(1, LEVEL), (2, 0)] {
                 let now = state(tester, port)?;
                 run.check_eq(OWN, "M_KeyProtectBits", now.m_key_protect_bits, due)?;
                 release(tester, port)?;
             }
+
             Ok(())
         },
     )

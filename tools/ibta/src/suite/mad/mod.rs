@@ -44,5 +44,6 @@ pub fn tests() -> Vec<Test> {
         traps::tests,
         violations::tests,
     ];
+
     subjects.iter().flat_map(|tests| tests()).collect()
 }

@@ -58,6 +58,7 @@ impl Odd {
                 ..Ext::default()
             },
         };
+
         // The opcode decides what is written, so headers go out as those of a datagram, whatever it
         // says.
         let mut transport = vec![0; 20];
@@ -248,6 +249,7 @@ fn dropped(
     wrong: Wrong,
 ) -> Test {
     const GOOD: &str = "s13.5#whole";
+
     let body = move |run: &mut Run, tester: &mut Tester<'_>| -> Outcome {
         let mut sent = Vec::new();
         for (what, spoil, value) in wrong() {
@@ -257,6 +259,7 @@ fn dropped(
             spoil(&mut odd, value);
             sent.push(tester.send_packet(1, &odd.emit(), &mad)?);
         }
+
         run.step("2", "VerifyNoReceiveMad");
         tester.verify_none_received(run, rule, 1, &sent)?;
         run.step("3", "the same packet as it must be is answered");
@@ -269,6 +272,7 @@ fn dropped(
             || format!("the answer is {answer:?}"),
         )
     };
+
     test(id, statement, format!("{title}: dropped"), body)
         .covers(&[statement])
         .asserts([rule, GOOD])

@@ -98,6 +98,7 @@ fn port_info_body(run: &mut Run, tester: &mut Tester<'_>, pattern: Pattern, rest
                 "2",
                 format!("SubnSet(PortInfo), AttributeModifier {modifier}: other read-only components, and another VLHighLimit"),
             );
+
             let info = tester.port_info_data(port, 0)?;
             let wanted = info.vl_high_limit ^ 0x55;
             let mut request = Smp::set_port_info(
@@ -115,6 +116,7 @@ fn port_info_body(run: &mut Run, tester: &mut Tester<'_>, pattern: Pattern, rest
                 "3",
                 "SubnGet(PortInfo): the former are as they were, the latter is taken",
             );
+
             let after = tester.data(port, attribute::PORT_INFO, 0)?;
             for (what, data) in [("the answer", answer.data()), ("a SubnGet", &after)] {
                 for field in read_only() {
@@ -129,14 +131,17 @@ fn port_info_body(run: &mut Run, tester: &mut Tester<'_>, pattern: Pattern, rest
                 let limit = PortInfo::parse(data).vl_high_limit;
                 run.check_eq(rest, &format!("VLHighLimit of {what}"), limit, wanted)?;
             }
+
             tester.good(port, &Smp::set_port_info(0, &info))?;
         }
     }
+
     Ok(())
 }
 
 fn guid_info() -> Test {
     const REST: &str = "C14_027_GUIDInfo#rest";
+
     test(
         "C14_027_GUIDInfo",
         "C14-027",
@@ -149,6 +154,7 @@ fn guid_info() -> Test {
                     "1",
                     format!("SubnSet(GUIDInfo) to port {port} with all GUIDs inverted"),
                 );
+
                 let wanted = before.map(|byte| !byte);
                 let set = Smp::set(attribute::GUID_INFO, wanted);
                 let answer = tester.must_have_status(run, NO_ERROR, port, &set, 0)?;
@@ -165,8 +171,10 @@ fn guid_info() -> Test {
                     }
                     run.check_eq(REST, "the other GUIDs", &guids[1..last], &wanted[1..last])?;
                 }
+
                 tester.good(port, &Smp::set(attribute::GUID_INFO, before))?;
             }
+
             Ok(())
         },
     )

@@ -31,6 +31,7 @@ pub(in crate::suite) const CLIENT_REG_SUP: u32 = 1 << 25;
 /// What programs are told of it.
 fn capability() -> Test {
     const SAME: &str = "o14-13#port-cap-flags";
+
     test(
         "O14_013_03",
         "o14-13",
@@ -102,6 +103,7 @@ fn verify_shown(run: &mut Run, rule: &str, answer: &Answer, due: bool) -> Outcom
 fn reregister_answer() -> Test {
     const RULE: &str = "o14-13.1#response";
     const GOOD: &str = "o14-13.1#status";
+
     test(
         "O14_013_01",
         "o14-13",
@@ -136,6 +138,7 @@ fn reregister_elsewhere() -> Test {
     const SET: &str = "o14-13.2#set";
     const GET: &str = "o14-13.2#get";
     const REFUSED: &str = "o14-13.2#refused";
+
     test(
         "O14_013_02",
         "o14-13",
@@ -148,10 +151,12 @@ fn reregister_elsewhere() -> Test {
                     "1",
                     format!("SubnGet(PortInfo) to port {port} after a request to register again"),
                 );
+
                 for about in [0, port] {
                     let seen = tester.port_info(port, about)?.client_reregister;
                     run.check_eq(GET, "ClientReregister", seen, false)?;
                 }
+
                 run.step("2", "SubnSet(PortInfo:ClientReregister = 0)");
                 let answer = tester.good(port, &asks(&info, false))?;
                 verify_shown(run, SET, &answer, false)?;
@@ -159,6 +164,7 @@ fn reregister_elsewhere() -> Test {
                     "3",
                     "a SubnSet with ClientReregister 1 and a value that is not legal: refused, and nobody is asked",
                 );
+
                 let refused = PortInfo {
                     neighbor_mtu: 0,
                     ..info
@@ -169,6 +175,7 @@ fn reregister_elsewhere() -> Test {
                 })?;
                 verify_shown(run, REFUSED, &answer, false)?;
             }
+
             tester.forget_events()
         },
     )
@@ -224,6 +231,7 @@ fn reregister_elsewhere() -> Test {
 fn reregister_event() -> Test {
     const RAISED: &str = "o11-6.1.2#raised";
     const ONLY: &str = "o11-6.1.2#only-then";
+
     test(
         "O11_006_1_2",
         "o11-6.1.2",
@@ -236,6 +244,7 @@ fn reregister_event() -> Test {
                     "1",
                     format!("SubnSet(PortInfo:ClientReregister = 0) to port {port}: no event"),
                 );
+
                 tester.good(port, &asks(&info, false))?;
                 let events = tester.events(SILENCE)?;
                 run.check(ONLY, events.is_empty(), || format!("{events:?}"))?;
@@ -260,6 +269,7 @@ fn reregister_event() -> Test {
                     format!("{events:?}, must be {due:?}")
                 })?;
             }
+
             Ok(())
         },
     )

@@ -26,6 +26,7 @@ fn repeated() -> Test {
     const AGAIN: &str = "s14.2.5.1#repeated";
     const SLOWLY: &str = "s14.2.5.1#not-faster";
     const HEARD: &str = "s14.2.5.1#repressed";
+
     test(
         "S14_2_5_1_01",
         "14.2.5.1",
@@ -43,6 +44,7 @@ fn repeated() -> Test {
                 last = next(run, tester, 1, AGAIN, trap::BAD_Q_KEY)?;
                 run.check_eq(AGAIN, "the trap", last.mad, first.mad)?;
             }
+
             // Packets may be late here, so it is all the intervals together.
             let (three, due) = (last.at.saturating_sub(first.at), 3 * interval);
             let missed_by = due.mul_f64(0.7).saturating_sub(three);
@@ -52,6 +54,7 @@ fn repeated() -> Test {
             })?;
             run.step("3", "SubnTrapRepress, and it comes no more");
             tester.repress(1, &last)?;
+
             // One may be on its way.
             let on_its_way = tester.receive_trap(1, interval / 2)?;
             let more = tester.receive_trap(1, 3 * interval)?;
@@ -110,6 +113,7 @@ fn repeated() -> Test {
 
 fn repressed_by_its_transaction() -> Test {
     const OTHER_TID: &str = "s14.2.5.1#transaction";
+
     test(
         "S14_2_5_1_02",
         "14.2.5.1",
@@ -125,6 +129,7 @@ fn repressed_by_its_transaction() -> Test {
                 ..Smp::new(method::TRAP_REPRESS, attribute::NOTICE)
             };
             tester.send_mad(1, &other)?;
+
             // What was sent before it arrived does not count.
             for _ in 0..2 {
                 run.step("3", "the trap comes again");
@@ -136,6 +141,7 @@ fn repressed_by_its_transaction() -> Test {
                     first.header.tid,
                 )?;
             }
+
             tester.repress(1, &first)?;
             tester.configure(1)
         },
@@ -166,6 +172,7 @@ fn repressed_by_its_transaction() -> Test {
 
 fn to_the_manager() -> Test {
     const LID: &str = "s14.2.5.1#master";
+
     test(
         "S14_2_5_1_03",
         "14.2.5.1",
@@ -187,6 +194,7 @@ fn to_the_manager() -> Test {
                 tester.repress(1, &told)?;
                 tester.hear_all_traps(1)?;
             }
+
             tester.configure(1)
         },
     )
@@ -214,6 +222,7 @@ fn to_the_manager() -> Test {
 
 fn no_switch() -> Test {
     const RULE: &str = "s14.2.5.1#128";
+
     test(
         "S14_2_5_1_128",
         "14.2.5.1",

@@ -36,7 +36,9 @@ fn counter(name: &'static str, violate: fn(&mut Tester<'_>, u8) -> Outcome) -> T
                 let seen = field(name).load(&tester.data(port, attribute::PORT_INFO, 0)?);
                 run.check_eq(&counts, name, seen, due.into())?;
             }
+
             tester.hear_all_traps(port)?;
+
             for (written, due) in [(7, 5), (0, 0)] {
                 run.step("2", format!("SubnSet(PortInfo) with {name} {written}"));
                 let mut set = Smp::set_port_info(0, &tester.port_info_data(port, 0)?);
@@ -46,8 +48,10 @@ fn counter(name: &'static str, violate: fn(&mut Tester<'_>, u8) -> Outcome) -> T
                 run.check_eq(&reset, name, seen, due)?;
             }
         }
+
         Ok(())
     };
+
     test(
         id,
         "14.2.5.6",
@@ -84,9 +88,11 @@ fn partitions() -> Test {
     const FULL: &str = "s10.9.3#full-and-limited";
     const LIMITED: &str = "s10.9.3#limited-and-limited";
     const NONE: &str = "s10.9.3#none";
+
     test("S10_9_3_01", "10.9.3", "packets for queue pair 1 need a P_Key of one of the port's partitions, and not limited members both", |run, tester| {
         let mut keys = PKeyBlock::parse(&tester.data(1, attribute::P_KEY_TABLE, 0)?).0;
         let before = keys;
+
         // A full member of partition 1, a limited one of partition 2.
         (keys[1], keys[2]) = (0x8001, 0x0002);
         let table = |keys: [u16; 32]| {
@@ -95,6 +101,7 @@ fn partitions() -> Test {
             Smp::set(attribute::P_KEY_TABLE, data)
         };
         tester.good(1, &table(keys))?;
+
         for (key, rule, good) in [
             (0x8001, FULL, true),
             (0x0001, FULL, true),
@@ -115,6 +122,7 @@ fn partitions() -> Test {
                 false => tester.verify_no_receive_mad(run, rule, 1, &sent)?,
             }
         }
+
         tester.good(1, &table(before))?;
         tester.configure(1)
     })

@@ -35,6 +35,7 @@ pub(super) fn tests() -> Vec<Test> {
                 }),
         );
     }
+
     for (n, write) in [(5, false), (6, true)] {
         let what = if write { "an RDMA WRITE" } else { "a SEND" };
         tests.push(
@@ -62,6 +63,7 @@ pub(super) fn tests() -> Vec<Test> {
             ),
         );
     }
+
     tests.push(
         test(
             "9.7.5.1.2",
@@ -92,6 +94,7 @@ pub(super) fn tests() -> Vec<Test> {
             },
         ),
     );
+
     tests.push(
         test(
             "9.7.5.1.2",
@@ -109,6 +112,7 @@ pub(super) fn tests() -> Vec<Test> {
             sends(RC_ACKNOWLEDGE, |packet| packet.payload = vec![0; 4])
         }),
     );
+
     tests.push(
         test(
             "9.7.7.1",
@@ -143,6 +147,7 @@ pub(super) fn tests() -> Vec<Test> {
             })
         }),
     );
+
     tests.push(
         test(
             "9.7.7.1",
@@ -157,6 +162,7 @@ pub(super) fn tests() -> Vec<Test> {
             miscounts_messages,
         ),
     );
+
     tests.push(
         test(
             "9.7.7.1",
@@ -173,6 +179,7 @@ pub(super) fn tests() -> Vec<Test> {
             super::mutants::completes_twice(Side::Recv)
         }),
     );
+
     tests
 }
 
@@ -197,6 +204,7 @@ fn in_the_midst(b: &mut Bench<'_>, write: bool) -> Outcome {
         false => (RC_SEND_FIRST, RC_SEND_MIDDLE, RC_SEND_LAST),
         true => (RC_WRITE_FIRST, RC_WRITE_MIDDLE, RC_WRITE_LAST),
     };
+
     b.post_recv(1, 0, 4 * PMTU)?;
     b.step("FIRST, which does not ask, and MIDDLE, which does");
     let ext = b.reth(0, 2 * PMTU + 4);
@@ -217,6 +225,7 @@ fn coalesced(b: &mut Bench<'_>) -> Outcome {
         let ext = b.reth(n * 4, 4);
         b.send(RC_WRITE_ONLY, ext, &[n as u8 + 1; 4])?;
     }
+
     b.step("ACKs come in order, and the last covers all");
     let mut covered = -1;
     while covered < 9 {
@@ -229,13 +238,16 @@ fn coalesced(b: &mut Bench<'_>) -> Outcome {
                 ack.describe()
             )
         })?;
+
         b.eq(
             "the MSN",
             ack.ext.aeth.map(|aeth| aeth.msn as i32),
             Some(at + 1),
         )?;
+
         covered = at;
     }
+
     b.silence()?;
     b.step("All ten were carried out");
     let due: Vec<u8> = (1..=10).flat_map(|n| [n; 4]).collect();
@@ -280,6 +292,7 @@ fn counts_messages(b: &mut Bench<'_>) -> Outcome {
         let answer = b.packet(opcode, psn)?;
         b.eq("the MSN", answer.ext.aeth.map(|aeth| aeth.msn), Some(3))?;
     }
+
     b.step("An atomic counts as one");
     b.needs_atomics()?;
     let ext = b.atomic(0, 1, 0);

@@ -70,6 +70,7 @@ pub(super) fn tests() -> Vec<Test> {
             "The message number is another.",
             miscounts_messages,
         );
+
         tests.push(match after {
             START => test,
             _ => test.breaks(
@@ -79,6 +80,7 @@ pub(super) fn tests() -> Vec<Test> {
             ),
         });
     }
+
     let places = [1, 2, 4, 7].map(|at| (RC_FETCH_ADD, at)).into_iter();
     let places = places.chain([1, 4].map(|at| (RC_COMPARE_SWAP, at)));
     for (n, (opcode, at)) in (6..).zip(places) {
@@ -86,6 +88,7 @@ pub(super) fn tests() -> Vec<Test> {
             "{} {at} bytes off a word is an invalid request",
             super::words::name(opcode)
         );
+
         tests.push(
             test("9.4.5", n, title, move |b| misaligned(b, opcode, at))
                 .covers(&["C9-222.1.1"])
@@ -100,11 +103,13 @@ pub(super) fn tests() -> Vec<Test> {
                 }),
         );
     }
+
     for (n, opcode) in (12..).zip([RC_FETCH_ADD, RC_COMPARE_SWAP]) {
         let title = format!(
             "a duplicate {} is answered as before and not done again",
             super::words::name(opcode)
         );
+
         tests.push(
             test("9.4.5", n, title, move |b| replayed(b, opcode))
                 .breaks(
@@ -127,10 +132,12 @@ pub(super) fn tests() -> Vec<Test> {
                 ),
         );
     }
+
     let options = ChannelOptions {
         max_dest_rd_atomic: 4,
         ..ChannelOptions::default()
     };
+
     tests.push(
         test_with(
             "9.4.5",
@@ -150,6 +157,7 @@ pub(super) fn tests() -> Vec<Test> {
             })
         }),
     );
+
     tests.push(
         test(
             "9.4.5",
@@ -165,6 +173,7 @@ pub(super) fn tests() -> Vec<Test> {
             })
         }),
     );
+
     for (n, opcode) in (16..).zip([Opcode::FetchAdd, Opcode::CompareSwap]) {
         tests.push(
             test(
@@ -181,6 +190,7 @@ pub(super) fn tests() -> Vec<Test> {
             .breaks("leaves-memory", "The answer is not placed.", places_nothing),
         );
     }
+
     tests
 }
 
@@ -239,6 +249,7 @@ fn replayed(b: &mut Bench<'_>, opcode: u8) -> Outcome {
         b.send_at(psn, opcode, ext, &[])?;
         answered(b, psn, 1, START)?;
     }
+
     b.step("It was not carried out again");
     b.holds_word(8, START)?;
     b.goes_on(2)

@@ -178,6 +178,7 @@ impl<'a> Bench<'a> {
     /// first packet, immediate data that of the last. Its last PSN.
     pub(super) fn message(&mut self, write: bool, ext: Ext, data: &[u8]) -> Outcome<u32> {
         use opcode::*;
+
         let packets: Vec<&[u8]> = match data {
             [] => vec![&[]],
             data => data.chunks(self.cc.options.pmtu as usize).collect(),
@@ -200,11 +201,13 @@ impl<'a> Bench<'a> {
                 (true, false, true, false) => RC_WRITE_LAST,
                 (true, false, true, true) => RC_WRITE_LAST_IMM,
             };
+
             psn = match last {
                 true => self.send(opcode, ext, payload)?,
                 false => self.send_quietly(opcode, ext, payload)?,
             };
         }
+
         Ok(psn)
     }
 

@@ -46,6 +46,7 @@ pub(super) fn tests() -> Vec<Test> {
                 ),
         );
     }
+
     tests.push(
         test(
             SECTION,
@@ -66,6 +67,7 @@ pub(super) fn tests() -> Vec<Test> {
             },
         ),
     );
+
     let on_srq = Test::transport(
         "S09_7_7_2_10",
         SECTION,
@@ -74,6 +76,7 @@ pub(super) fn tests() -> Vec<Test> {
     )
     .covers(&[SECTION])
     .asserts([format!("s{SECTION}#10")]);
+
     tests.push(on_srq.breaks(
         "counts-the-queue",
         "The requests of the shared queue are credits.",
@@ -85,6 +88,7 @@ pub(super) fn tests() -> Vec<Test> {
             })
         },
     ));
+
     for (n, opcode) in (11..).zip([Opcode::Send, Opcode::SendWithImm, Opcode::RdmaWriteWithImm]) {
         let title = format!("without credits a requester tries one {opcode:?} and waits");
         tests.push(
@@ -112,6 +116,7 @@ pub(super) fn tests() -> Vec<Test> {
                 ),
         );
     }
+
     for (n, opcode) in (14..).zip([Opcode::RdmaWrite, Opcode::RdmaRead]) {
         let title = format!("{opcode:?} needs no credits");
         tests.push(
@@ -128,6 +133,7 @@ pub(super) fn tests() -> Vec<Test> {
             ),
         );
     }
+
     tests.push(
         test(
             SECTION,
@@ -144,6 +150,7 @@ pub(super) fn tests() -> Vec<Test> {
             },
         ),
     );
+
     tests.push(
         test_with(
             SECTION,
@@ -167,6 +174,7 @@ pub(super) fn tests() -> Vec<Test> {
             },
         ),
     );
+
     tests
 }
 
@@ -230,11 +238,13 @@ fn shared(run: &mut crate::Run, rig: &mut dyn crate::TransportRig) -> Outcome {
         Reply::Srq { srq, .. } => srq,
         other => return Err(Stop::Broken(anyhow::anyhow!("{other:?}"))),
     };
+
     let region = register(rig, 64, access::ALL)?;
     for wr_id in 0..3 {
         let (queue, sges) = (RecvQueue::Srq(srq), vec![region.sge()]);
         must(rig, Command::PostRecv { queue, wr_id, sges })?;
     }
+
     let options = ChannelOptions {
         srq: Some(srq),
         ..ChannelOptions::default()
@@ -275,6 +285,7 @@ fn one_more(b: &mut Bench<'_>, opcode: Opcode) -> Outcome {
         (packet.bth.psn, packet.bth.ack_req),
         (psn, true),
     )?;
+
     b.silence()?;
     b.step("It is acknowledged with two credits: the others come");
     b.cc.answer(b.rig, credits(2), psn, 2)?;
@@ -282,6 +293,7 @@ fn one_more(b: &mut Bench<'_>, opcode: Opcode) -> Outcome {
         let packet = b.next("a request")?;
         b.eq("the PSN", packet.bth.psn, b.cc.device_psn(n))?;
     }
+
     b.cc.answer(b.rig, credits(0), b.cc.device_psn(3), 4)?;
     b.all_completed(Side::Send, &[2, 3, 4].map(|wr_id| (wr_id, status::SUCCESS)))
 }

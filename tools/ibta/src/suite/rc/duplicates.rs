@@ -44,6 +44,7 @@ pub(super) fn tests() -> Vec<Test> {
             ),
         );
     }
+
     tests.push(
         test(
             "9.7.4",
@@ -63,6 +64,7 @@ pub(super) fn tests() -> Vec<Test> {
             miscounts_messages,
         ),
     );
+
     tests.push(
         test(
             "9.7.4",
@@ -82,6 +84,7 @@ pub(super) fn tests() -> Vec<Test> {
             })
         }),
     );
+
     tests
 }
 
@@ -95,12 +98,14 @@ fn duplicate(b: &mut Bench<'_>, opcode: u8, write: bool, receives: bool) -> Outc
         imm: imm([1, 2, 3, 4]).imm,
         ..ext
     };
+
     b.step("A request is carried out and acknowledged");
     let psn = b.send(opcode, ext, &[1; 4])?;
     b.acked(psn, 1)?;
     if receives {
         b.completed(Side::Recv, 1, status::SUCCESS)?;
     }
+
     b.holds(at, &[1; 4])?;
     b.step("A program changes what it has placed; the request comes twice more and is acknowledged each time");
     b.write(at, &[9; 4])?;
@@ -108,6 +113,7 @@ fn duplicate(b: &mut Bench<'_>, opcode: u8, write: bool, receives: bool) -> Outc
         b.send_at(psn, opcode, ext, &[1; 4])?;
         b.acked(psn, 1)?;
     }
+
     b.step("It is not carried out again");
     b.holds(at, &[9; 4])?;
     b.not_completed(Side::Recv)?;

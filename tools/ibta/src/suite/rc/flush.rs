@@ -151,6 +151,7 @@ fn test(
         access: rights,
         ..ChannelOptions::default()
     };
+
     Test::transport(
         format!("A19_FLUSH_{n:02}"),
         "A19",

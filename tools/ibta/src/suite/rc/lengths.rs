@@ -64,6 +64,7 @@ pub(super) fn tests() -> Vec<Test> {
             taking(test("9.7.4.1", n, title, body).covers(&["C9-92", "C9-222.1.1"]))
         })
         .collect();
+
     for (n, (what, len, packets)) in (20..).zip(WRITES) {
         let title = format!("an RDMA WRITE of {len} bytes: {what}");
         let body = move |b: &mut Bench<'_>| by_reth(b, len, packets);
@@ -71,6 +72,7 @@ pub(super) fn tests() -> Vec<Test> {
             test("9.7.4.1", n, title, body).covers(&["C9-222.1.1"]),
         ));
     }
+
     for (n, opcode) in [(26, RC_WRITE_FIRST), (27, RC_READ_REQUEST)] {
         let title = format!("{} of more than 2^31 bytes", name(opcode));
         let body = move |b: &mut Bench<'_>| beyond_all(b, opcode);
@@ -78,6 +80,7 @@ pub(super) fn tests() -> Vec<Test> {
             test("9.7.4.1", n, title, body).covers(&["C9-94", "C9-222.1.1"]),
         ));
     }
+
     tests.push(
         test(
             "9.7.4.1",
@@ -92,12 +95,14 @@ pub(super) fn tests() -> Vec<Test> {
             })
         }),
     );
+
     tests.push(taking(test(
         "9.7.4.1",
         29,
         "a FIRST whose pad count is not 0",
         a_padded_first,
     )));
+
     tests.push(
         taking(test(
             "9.7.4.1",
@@ -111,6 +116,7 @@ pub(super) fn tests() -> Vec<Test> {
             || super::mutants::completes_with(Side::Recv, status::SUCCESS),
         ),
     );
+
     tests.push(
         test(
             "9.7.4.1",
@@ -130,6 +136,7 @@ pub(super) fn tests() -> Vec<Test> {
             },
         ),
     );
+
     tests.push(
         test(
             "9.7.4.1",
@@ -149,6 +156,7 @@ pub(super) fn tests() -> Vec<Test> {
             })
         }),
     );
+
     tests
 }
 

@@ -37,6 +37,7 @@ pub(super) fn tests() -> Vec<Test> {
             single(b, opcode, NakCode::InvalidRequest)
         })));
     }
+
     for (n, opcode) in (6..).zip([RC_READ_REQUEST, RC_COMPARE_SWAP, RC_FETCH_ADD]) {
         let title = format!(
             "{} at a queue pair without responder resources",
@@ -50,6 +51,7 @@ pub(super) fn tests() -> Vec<Test> {
             single(b, opcode, NakCode::InvalidRequest)
         })));
     }
+
     tests.push(
         test(
             "9.7.5.2",
@@ -68,6 +70,7 @@ pub(super) fn tests() -> Vec<Test> {
             || completes_with(Side::Recv, status::SUCCESS),
         ),
     );
+
     tests.push(
         test(
             "9.7.5.2",
@@ -95,6 +98,7 @@ pub(super) fn tests() -> Vec<Test> {
             refuses_the_next_psn,
         ),
     );
+
     tests.push(
         test(
             "9.7.5.2",
@@ -119,6 +123,7 @@ pub(super) fn tests() -> Vec<Test> {
             },
         ),
     );
+
     tests.push(
         test(
             "9.7.5.2",
@@ -134,6 +139,7 @@ pub(super) fn tests() -> Vec<Test> {
             completes_with(Side::Recv, status::SUCCESS)
         }),
     );
+
     tests.push(
         test(
             "9.7.5.2",
@@ -150,6 +156,7 @@ pub(super) fn tests() -> Vec<Test> {
             Faults::default().tx_edit(|packet| packet.payload = vec![0; 4])
         }),
     );
+
     tests
 }
 
@@ -180,6 +187,7 @@ fn single(b: &mut Bench<'_>, opcode: u8, code: NakCode) -> Outcome {
             vec![1; 8],
         ),
     };
+
     let psn = b.send(opcode, ext, &payload)?;
     b.nak(code, psn)?;
     b.step("Nothing has changed, and the connection has ended");
@@ -192,6 +200,7 @@ fn operational(b: &mut Bench<'_>) -> Outcome {
         lkey: b.region.lkey ^ 0x5a5a_5a00,
         ..b.region.part(0, 64)
     };
+
     let queue = RecvQueue::Qp(b.cc.qp);
     must(
         b.rig,
@@ -201,6 +210,7 @@ fn operational(b: &mut Bench<'_>) -> Outcome {
             sges: vec![sge],
         },
     )?;
+
     b.step("A SEND is refused: it is the responder that is at fault");
     let psn = b.send(RC_SEND_ONLY, Ext::default(), &[1; 8])?;
     b.nak(NakCode::RemoteOperationalError, psn)?;
@@ -269,6 +279,7 @@ fn form(b: &mut Bench<'_>) -> Outcome {
         (nak.bth.ack_req, nak.bth.solicited),
         (false, false),
     )?;
+
     b.eq("pad count and version", (nak.bth.pad, nak.bth.tver), (0, 0))?;
     b.eq("the MSN", nak.ext.aeth.map(|aeth| aeth.msn), Some(0))
 }

@@ -26,6 +26,7 @@ pub(super) fn tests() -> Vec<Test> {
             "the answer to {} comes after those of READs before it",
             name(second)
         );
+
         let body = move |b: &mut Bench<'_>| after_reads(b, second);
         let test = match second {
             // The specification's own test of COMPARE & SWAP has this number.
@@ -39,6 +40,7 @@ pub(super) fn tests() -> Vec<Test> {
             ),
             _ => test("9.5", n, title, body),
         };
+
         tests.push(
             test.covers(&["C9-27"])
                 .breaks(
@@ -53,6 +55,7 @@ pub(super) fn tests() -> Vec<Test> {
                 ),
         );
     }
+
     for (n, second) in (6..).zip(FOLLOWERS) {
         let title = format!(
             "the answer to {} comes after those of atomics before it",
@@ -66,6 +69,7 @@ pub(super) fn tests() -> Vec<Test> {
                 }),
         );
     }
+
     tests
 }
 
@@ -104,6 +108,7 @@ fn after_reads(b: &mut Bench<'_>, second: u8) -> Outcome {
             due.push((opcode, psn + k as u32));
         }
     }
+
     due.push(follow(b, second)?);
     in_order(b, due, 3)
 }

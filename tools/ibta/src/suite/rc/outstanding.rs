@@ -20,6 +20,7 @@ pub(super) fn tests() -> Vec<Test> {
             max_rd_atomic: limit,
             ..ChannelOptions::default()
         };
+
         tests.push(
             test_with(
                 SECTION,
@@ -45,6 +46,7 @@ pub(super) fn tests() -> Vec<Test> {
             }),
         );
     }
+
     tests.push(
         test(
             SECTION,
@@ -62,6 +64,7 @@ pub(super) fn tests() -> Vec<Test> {
             })
         }),
     );
+
     tests.push(
         test(
             SECTION,
@@ -75,6 +78,7 @@ pub(super) fn tests() -> Vec<Test> {
             || sends_late(RC_FETCH_ADD),
         ),
     );
+
     tests
 }
 
@@ -96,6 +100,7 @@ fn outstanding(b: &mut Bench<'_>, limit: u32) -> Outcome {
     }
     b.silence()?;
     b.step("Each answer lets one more go");
+
     for n in limit..4 {
         let done = n - limit;
         let psn = b.cc.device_psn(done);
@@ -105,6 +110,7 @@ fn outstanding(b: &mut Bench<'_>, limit: u32) -> Outcome {
         }
         b.packet(requests[n as usize].1, b.cc.device_psn(n))?;
     }
+
     b.silence()
 }
 

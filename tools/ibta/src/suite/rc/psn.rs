@@ -36,6 +36,7 @@ pub(super) fn tests() -> Vec<Test> {
                 ),
         );
     }
+
     for (n, past) in (5..).zip(PASTS) {
         let title = format!("a request {past} PSNs behind is a duplicate");
         tests.push(
@@ -53,6 +54,7 @@ pub(super) fn tests() -> Vec<Test> {
                 }),
         );
     }
+
     tests.push(
         test(
             "9.7.4",
@@ -77,6 +79,7 @@ pub(super) fn tests() -> Vec<Test> {
             },
         ),
     );
+
     tests.push(
         test("9.7.4", 10, "PSNs wrap inside a message", psns_wrap).breaks(
             "does-not-wrap",
@@ -90,6 +93,7 @@ pub(super) fn tests() -> Vec<Test> {
             },
         ),
     );
+
     tests.push(
         test(
             "9.7.4",
@@ -108,6 +112,7 @@ pub(super) fn tests() -> Vec<Test> {
             other_reason(NakCode::InvalidRequest)
         }),
     );
+
     tests.push(
         test(
             "9.7.4",
@@ -130,6 +135,7 @@ pub(super) fn tests() -> Vec<Test> {
             },
         ),
     );
+
     tests
 }
 
@@ -191,6 +197,7 @@ fn a_past(b: &mut Bench<'_>, past: u32) -> Outcome {
         ext,
         &[2; 4],
     )?;
+
     b.acked(b.cc.tester_psn(0), 1)?;
     b.holds(0, &[1; 4])?;
     b.step("The connection goes on with the expected PSN");
@@ -244,6 +251,7 @@ fn a_gap_acknowledges(b: &mut Bench<'_>) -> Outcome {
         let ext = b.reth(n * 4, 4);
         b.send_quietly(opcode::RC_WRITE_ONLY, ext, &data[..4])?;
     }
+
     let (expected, ext) = (b.psn(), b.reth(MEMORY - 4, 4));
     b.send_at(expected + 1, opcode::RC_WRITE_ONLY, ext, &data[..4])?;
     b.step("The NAK names the fourth PSN, which acknowledges the three, and counts three messages");
@@ -254,6 +262,7 @@ fn a_gap_acknowledges(b: &mut Bench<'_>) -> Outcome {
             break packet;
         }
     };
+
     let due = Syndrome::Nak(NakCode::PsnSequenceError);
     b.eq("what the NAK says", nak.syndrome(), Some(due))?;
     b.eq(
@@ -261,5 +270,6 @@ fn a_gap_acknowledges(b: &mut Bench<'_>) -> Outcome {
         (nak.bth.psn, nak.ext.aeth.map(|a| a.msn)),
         (expected, Some(3)),
     )?;
+
     b.holds(0, &data[..12])
 }

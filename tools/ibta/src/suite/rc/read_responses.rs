@@ -87,6 +87,7 @@ pub(super) fn tests() -> Vec<Test> {
             ),
         );
     }
+
     tests.push(
         test_with(
             SECTION,
@@ -114,6 +115,7 @@ pub(super) fn tests() -> Vec<Test> {
         )
         .takes(Duration::from_millis(600)),
     );
+
     for (n, (what, opcode, at, len)) in (52..).zip(MALFORMED) {
         tests.push(
             test(SECTION, n, format!("{what} is a bad response"), move |b| {
@@ -127,6 +129,7 @@ pub(super) fn tests() -> Vec<Test> {
             }),
         );
     }
+
     for (n, len) in (57..).zip([0, 1, PMTU, PMTU + 1, 3 * PMTU]) {
         let test = test(
             SECTION,
@@ -138,6 +141,7 @@ pub(super) fn tests() -> Vec<Test> {
         .breaks("never-completes", "It does not complete.", || {
             never_completes(Side::Send)
         });
+
         tests.push(match len {
             0 => test,
             _ => test.breaks(
@@ -147,6 +151,7 @@ pub(super) fn tests() -> Vec<Test> {
             ),
         });
     }
+
     tests
 }
 

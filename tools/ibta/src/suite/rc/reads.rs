@@ -32,6 +32,7 @@ pub(super) fn tests() -> Vec<Test> {
             PMTU.. => &["C5-8", "C9-148"],
             _ => &["C9-148"],
         };
+
         tests.push(
             test("9.7.5.1", n, title, move |b| responses(b, len))
                 .covers(statements)
@@ -74,6 +75,7 @@ pub(super) fn tests() -> Vec<Test> {
                 ),
         );
     }
+
     for (n, (what, skip, count)) in (9..).zip(PARTS) {
         let title = format!("a READ of 4 packets is asked for again {what}");
         tests.push(
@@ -107,6 +109,7 @@ pub(super) fn tests() -> Vec<Test> {
                 ),
         );
     }
+
     tests.push(
         test(
             "9.7.5.1",
@@ -128,6 +131,7 @@ pub(super) fn tests() -> Vec<Test> {
         })
         .breaks("drops-it", "A duplicate READ is dropped.", drops_duplicates),
     );
+
     tests.push(
         test(
             "9.7.5.1",
@@ -141,6 +145,7 @@ pub(super) fn tests() -> Vec<Test> {
             places_nothing,
         ),
     );
+
     tests.push(
         test(
             "9.7.5.1",
@@ -162,6 +167,7 @@ pub(super) fn tests() -> Vec<Test> {
             })
         }),
     );
+
     tests.push(
         test(
             "9.7.5.1",
@@ -181,6 +187,7 @@ pub(super) fn tests() -> Vec<Test> {
             overlooks(RC_READ_REQUEST)
         }),
     );
+
     tests.push(
         test(
             "9.7.5.1",
@@ -196,6 +203,7 @@ pub(super) fn tests() -> Vec<Test> {
             })
         }),
     );
+
     tests
 }
 
@@ -228,6 +236,7 @@ fn answered(b: &mut Bench<'_>, psn: u32, msn: u32, data: &[u8]) -> Outcome {
             b.eq("the MSN", answer.ext.aeth.map(|aeth| aeth.msn), Some(msn))?;
         }
     }
+
     Ok(())
 }
 

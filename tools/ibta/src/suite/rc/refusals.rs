@@ -77,6 +77,7 @@ pub(super) fn tests() -> Vec<Test> {
                 }),
         );
     }
+
     tests.push(
         test(
             SECTION,
@@ -106,6 +107,7 @@ pub(super) fn tests() -> Vec<Test> {
             },
         ),
     );
+
     tests.push(
         test(
             SECTION,
@@ -128,6 +130,7 @@ pub(super) fn tests() -> Vec<Test> {
             Faults::default().rx_drop(is_refusal)
         }),
     );
+
     tests.push(
         test(
             SECTION,
@@ -147,6 +150,7 @@ pub(super) fn tests() -> Vec<Test> {
             },
         ),
     );
+
     for (n, retries) in (38..).zip([0, 1, 3, 7]) {
         tests.push(
             test_with(
@@ -172,6 +176,7 @@ pub(super) fn tests() -> Vec<Test> {
             ),
         );
     }
+
     tests.push(
         test_with(
             SECTION,
@@ -196,6 +201,7 @@ pub(super) fn tests() -> Vec<Test> {
             })
         }),
     );
+
     tests
 }
 
@@ -210,6 +216,7 @@ fn refused(b: &mut Bench<'_>, opcode: Opcode, code: NakCode, due: u32) -> Outcom
     if matches!(opcode, Opcode::CompareSwap | Opcode::FetchAdd) {
         b.needs_atomics()?;
     }
+
     b.step("The device sends the request and a SEND behind it; a receive request waits");
     b.post_recv(9, 64, 8)?;
     b.post(1, opcode, 8)?;
@@ -218,6 +225,7 @@ fn refused(b: &mut Bench<'_>, opcode: Opcode, code: NakCode, due: u32) -> Outcom
         let packet = b.next("a request")?;
         b.eq("the PSN", packet.bth.psn, b.cc.device_psn(n))?;
     }
+
     b.step("The first is refused: it fails, and everything else is flushed");
     b.cc.nak(b.rig, code, b.cc.device_psn(0), 0)?;
     b.all_completed(Side::Send, &[(1, due), (2, status::WR_FLUSH_ERR)])?;

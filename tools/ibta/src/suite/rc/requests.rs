@@ -45,6 +45,7 @@ pub(super) fn tests() -> Vec<Test> {
                     count += 1;
                 })
             });
+
         let test = match opcode {
             Opcode::SendWithInv => test.breaks(
                 "another-key",
@@ -57,11 +58,13 @@ pub(super) fn tests() -> Vec<Test> {
             ),
             _ => test,
         };
+
         // What is shorter than a packet may be has none to fill.
         let test = match len {
             PMTU.. => test.covers(&["C5-8"]),
             _ => test,
         };
+
         tests.push(match len {
             0 => test,
             _ => test.breaks("garbles", "The last byte of a payload is wrong.", || {
@@ -73,11 +76,13 @@ pub(super) fn tests() -> Vec<Test> {
             }),
         });
     }
+
     for (n, pmtu) in (21..).zip([256, 512, 2048, 4096]) {
         let options = ChannelOptions {
             pmtu,
             ..ChannelOptions::default()
         };
+
         tests.push(
             test_with(
                 SECTION,
@@ -100,6 +105,7 @@ pub(super) fn tests() -> Vec<Test> {
             ),
         );
     }
+
     for (n, len) in (25..).zip([1, PMTU, PMTU + 1, 3 * PMTU]) {
         tests.push(
             test(
@@ -128,6 +134,7 @@ pub(super) fn tests() -> Vec<Test> {
             }),
         );
     }
+
     tests.push(
         test(
             SECTION,
@@ -142,6 +149,7 @@ pub(super) fn tests() -> Vec<Test> {
             Faults::default().tx_edit(|packet| packet.bth.solicited = false)
         }),
     );
+
     tests.push(
         test_with(
             SECTION,
@@ -168,6 +176,7 @@ pub(super) fn tests() -> Vec<Test> {
         )
         .takes(Duration::from_millis(500)),
     );
+
     tests.push(
         test(
             SECTION,
@@ -183,6 +192,7 @@ pub(super) fn tests() -> Vec<Test> {
             })
         }),
     );
+
     tests
 }
 
@@ -215,6 +225,7 @@ fn due(opcode: Opcode, n: u32, of: u32) -> u8 {
         ),
         _ => (RC_SEND_ONLY, RC_SEND_FIRST, RC_SEND_MIDDLE, RC_SEND_LAST),
     };
+
     match (n == 0, n + 1 == of) {
         (true, true) => only,
         (true, false) => first,
@@ -246,15 +257,18 @@ fn packets(
             };
             b.eq("the RETH", reth, due)?;
         }
+
         if let Some(imm) = packet.ext.imm {
             b.eq("the immediate data", imm, request.imm)?;
         }
         if let Some(key) = packet.ext.ieth {
             b.eq("the key to invalidate", key, request.invalidate)?;
         }
+
         b.eq("the transport version", packet.bth.tver, 0)?;
         all.push(packet);
     }
+
     let asks = all.last().is_some_and(|packet| packet.bth.ack_req);
     b.check(asks, || {
         format!(
@@ -262,6 +276,7 @@ fn packets(
             name(due(request.opcode, count - 1, count))
         )
     })?;
+
     Ok(all)
 }
 

@@ -46,6 +46,7 @@ pub(super) fn tests() -> Vec<Test> {
             completes_twice(Side::Send)
         }),
     );
+
     for (n, atomic) in [(44, false), (45, true)] {
         let what = if atomic { "an atomic" } else { "a READ" };
         tests.push(
@@ -71,6 +72,7 @@ pub(super) fn tests() -> Vec<Test> {
             ),
         );
     }
+
     for (n, atomic) in [(46, false), (62, true)] {
         let what = if atomic { "an atomic" } else { "a READ" };
         let title = format!("an ACK beyond {what} that was not answered has it asked for again");
@@ -90,6 +92,7 @@ pub(super) fn tests() -> Vec<Test> {
                 }),
         );
     }
+
     tests.push(
         test(
             SECTION,
@@ -110,6 +113,7 @@ pub(super) fn tests() -> Vec<Test> {
             },
         ),
     );
+
     tests.push(
         test_with(
             SECTION,
@@ -123,6 +127,7 @@ pub(super) fn tests() -> Vec<Test> {
         })
         .takes(Duration::from_millis(600)),
     );
+
     tests
 }
 
@@ -149,6 +154,7 @@ fn implied(b: &mut Bench<'_>, atomic: bool) -> Outcome {
         b.packet(RC_READ_REQUEST, psn)?;
         b.cc.read_responses(b.rig, psn, 3, &[7; 8])?;
     }
+
     b.step("All three complete, in order");
     b.all_completed(Side::Send, &[1, 2, 3].map(|wr_id| (wr_id, status::SUCCESS)))
 }
@@ -197,9 +203,11 @@ fn implied_nak(b: &mut Bench<'_>, atomic: bool) -> Outcome {
     } else {
         Opcode::RdmaRead
     };
+
     if atomic {
         b.needs_atomics()?;
     }
+
     b.step("The device sends the request and a SEND; only the SEND is acknowledged");
     b.post(1, opcode, 8)?;
     b.post(2, Opcode::Send, 8)?;

@@ -60,6 +60,7 @@ pub(super) fn tests() -> Vec<Test> {
                 Wrong::Right => &["C9-222.1.1", "C10-57"],
                 _ => &["C9-222.1.1"],
             };
+
             test(
                 "9.7.4.1",
                 n,
@@ -77,6 +78,7 @@ pub(super) fn tests() -> Vec<Test> {
             )
         })
         .collect();
+
     tests.push(
         test(
             "9.7.4.1",
@@ -97,6 +99,7 @@ pub(super) fn tests() -> Vec<Test> {
             },
         ),
     );
+
     tests.push(
         test(
             "9.7.4.1",
@@ -110,6 +113,7 @@ pub(super) fn tests() -> Vec<Test> {
             || super::mutants::sees(RC_SEND_ONLY_INV, |packet| packet.bth.opcode = RC_SEND_ONLY),
         ),
     );
+
     tests
 }
 
@@ -145,6 +149,7 @@ fn forbidden(b: &mut Bench<'_>, op: Op, wrong: Wrong) -> Outcome {
     if matches!(op, Op::FetchAdd | Op::CompareSwap) {
         b.needs_atomics()?;
     }
+
     b.post_empty_recv(1)?;
     let region = match wrong {
         Wrong::Right => register(b.rig, MEMORY, all_but(op))?,
@@ -159,6 +164,7 @@ fn forbidden(b: &mut Bench<'_>, op: Op, wrong: Wrong) -> Outcome {
         Wrong::Around => (u64::MAX - 7, rkey),
         Wrong::Right => (addr, rkey),
     };
+
     b.step("The request is refused with its PSN");
     let (opcode, ext, payload) = headers(op, va, rkey);
     let psn = b.send(opcode, ext, &payload)?;
@@ -181,11 +187,13 @@ fn all_at_once(b: &mut Bench<'_>) -> Outcome {
 fn invalidated(b: &mut Bench<'_>) -> Outcome {
     use crate::channel::must;
     use crate::protocol::{Bind, Command, Opcode, Reply, SendRequest, Side, send_flags};
+
     b.step("A memory window of type 2 is bound; a WRITE through it is acknowledged");
     let region = register(b.rig, MEMORY, access::ALL | access::MW_BIND)?;
     let Reply::Window { window, rkey } = must(b.rig, Command::AllocateWindow { kind: 2 })? else {
         return Err(anyhow::anyhow!("no window").into());
     };
+
     let key = (rkey & !0xff) | (rkey.wrapping_add(1) & 0xff);
     b.post_request(SendRequest {
         wr_id: 1,
@@ -201,6 +209,7 @@ fn invalidated(b: &mut Bench<'_>) -> Outcome {
         }),
         ..SendRequest::default()
     })?;
+
     b.completed(Side::Send, 1, super::words::status::SUCCESS)?;
     let ext = reth(region.addr, key, 4);
     let psn = b.send(RC_WRITE_ONLY, ext, &[1; 4])?;

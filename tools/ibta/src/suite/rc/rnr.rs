@@ -32,6 +32,7 @@ pub(super) fn tests() -> Vec<Test> {
             "{} without a receive request is refused with RNR, and taken when there is one",
             name(opcode)
         );
+
         tests.push(
             test(SECTION, n, title, move |b| not_ready(b, opcode))
                 .breaks("drops-it", "The request is dropped.", refuses_silently)
@@ -45,11 +46,13 @@ pub(super) fn tests() -> Vec<Test> {
                 }),
         );
     }
+
     for (n, timer) in (6..).zip(TIMERS) {
         let options = ChannelOptions {
             min_rnr_timer: timer,
             ..ChannelOptions::default()
         };
+
         tests.push(
             test_with(
                 SECTION,
@@ -74,6 +77,7 @@ pub(super) fn tests() -> Vec<Test> {
             }),
         );
     }
+
     tests.push(
         test(
             SECTION,
@@ -103,6 +107,7 @@ pub(super) fn tests() -> Vec<Test> {
             },
         ),
     );
+
     tests.push(
         test(
             SECTION,
@@ -117,6 +122,7 @@ pub(super) fn tests() -> Vec<Test> {
             super::mutants::miscounts_messages,
         ),
     );
+
     tests.push(
         test(
             SECTION,
@@ -137,6 +143,7 @@ pub(super) fn tests() -> Vec<Test> {
             },
         ),
     );
+
     tests.push(
         test(
             SECTION,
@@ -159,6 +166,7 @@ pub(super) fn tests() -> Vec<Test> {
             },
         ),
     );
+
     tests
 }
 
@@ -174,11 +182,13 @@ fn not_ready(b: &mut Bench<'_>, opcode: u8) -> Outcome {
         RC_SEND_ONLY_INV => Vec::new(),
         _ => vec![1; 4],
     };
+
     let ext = Ext {
         imm: Some([1; 4]),
         ieth: Some(0),
         ..b.reth(0, 4)
     };
+
     b.step("The request is refused with RNR, and nothing has changed");
     let psn = b.psn();
     b.send_at(psn, opcode, ext, &payload)?;
@@ -188,6 +198,7 @@ fn not_ready(b: &mut Bench<'_>, opcode: u8) -> Outcome {
     if opcode == RC_SEND_ONLY_INV {
         return Ok(()); // there is no key to invalidate: that it waits is all
     }
+
     b.step("A receive request is posted; the request comes again and is taken");
     b.post_recv(1, 0, 4 * PMTU)?;
     b.send_at(psn, opcode, ext, &payload)?;

@@ -38,6 +38,7 @@ pub(super) fn tests() -> Vec<Test> {
         )
         .takes(Duration::from_millis(900)),
     ));
+
     for (n, timer) in (15..).zip(WAITS) {
         let time = Duration::from_nanos(rnr_timer_nanos(timer));
         let title = format!("a requester waits as long as the RNR NAK says: {time:?}");
@@ -48,6 +49,7 @@ pub(super) fn tests() -> Vec<Test> {
             .takes(time + Duration::from_millis(200)),
         ));
     }
+
     for (n, retries) in (20..).zip([0, 1, 3, 6]) {
         let title = format!("after {retries} RNR retries the request fails");
         tests.push(
@@ -65,6 +67,7 @@ pub(super) fn tests() -> Vec<Test> {
             ),
         );
     }
+
     tests.push(
         test_with(
             SECTION,
@@ -82,6 +85,7 @@ pub(super) fn tests() -> Vec<Test> {
             })
         }),
     );
+
     tests.push(
         test_with(
             SECTION,
@@ -101,6 +105,7 @@ pub(super) fn tests() -> Vec<Test> {
             || Faults::default().command(|command| rnr_retry(command, |_| 1)),
         ),
     );
+
     tests.push(
         test_with(
             SECTION,
@@ -120,6 +125,7 @@ pub(super) fn tests() -> Vec<Test> {
             })
         }),
     );
+
     tests.push(
         test_with(
             SECTION,
@@ -140,6 +146,7 @@ pub(super) fn tests() -> Vec<Test> {
             },
         ),
     );
+
     tests
 }
 

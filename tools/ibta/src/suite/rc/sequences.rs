@@ -69,6 +69,7 @@ pub(super) fn tests() -> Vec<Test> {
                 })
         })
         .collect();
+
     let lengths = [0, 1, PMTU, PMTU + 1, 2 * PMTU, 3 * PMTU - 3];
     for (n, len) in (42..).zip(lengths) {
         let title = format!("a SEND, and one with immediate, of {len} bytes");
@@ -79,6 +80,7 @@ pub(super) fn tests() -> Vec<Test> {
         );
         tests.push(garbled(test, len));
     }
+
     for (n, len) in (48..).zip(lengths) {
         let title = format!("an RDMA WRITE, and one with immediate, of {len} bytes");
         let test = test("9.7.4", n, title, move |b| writes(b, len)).breaks(
@@ -88,6 +90,7 @@ pub(super) fn tests() -> Vec<Test> {
         );
         tests.push(garbled(test, len));
     }
+
     tests
 }
 
@@ -122,6 +125,7 @@ fn out_of_sequence(b: &mut Bench<'_>, before: &[u8], now: u8) -> Outcome {
         let psn = b.send(*opcode, ext, &payload)?;
         b.acked(psn, 0)?;
     }
+
     b.step(format!("{}, which is not", name(now)));
     let (ext, payload) = fitting(b, now);
     let psn = b.send(now, ext, &payload)?;
@@ -143,6 +147,7 @@ fn sends(b: &mut Bench<'_>, len: u32) -> Outcome {
         (done.byte_len, done.imm),
         (len, None),
     )?;
+
     b.holds(0, &data)?;
     b.step("So is one with immediate data");
     let psn = b.message(false, imm([9, 8, 7, 6]), &data)?;
@@ -176,5 +181,6 @@ fn writes(b: &mut Bench<'_>, len: u32) -> Outcome {
         (done.byte_len, done.imm),
         (len, imm),
     )?;
+
     b.holds(4 * PMTU, &data)
 }

@@ -130,6 +130,7 @@ fn named() -> [Test; 4] {
                     queue.post(b.rig, wr_id, region)?;
                     regions.push(region);
                 }
+
                 b.step("A SEND for the second queue, then one for the first");
                 arrives(b, second, 2, regions[1], 1)?;
                 untouched(b, regions[0])?;

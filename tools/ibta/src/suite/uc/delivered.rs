@@ -17,6 +17,7 @@ use ferroce_wire::{Ext, opcode};
 
 pub(super) fn send() -> Test {
     const A: &str = "s9.8.2:send";
+
     Test::transport(
         "S09_8_2_RECEIVES_SEND",
         FAMILY,
@@ -44,6 +45,7 @@ pub(super) fn send() -> Test {
 
 pub(super) fn send_imm() -> Test {
     const A: &str = "s9.8.2:send-imm";
+
     Test::transport(
         "S09_8_2_RECEIVES_SEND_IMM",
         FAMILY,
@@ -54,6 +56,7 @@ pub(super) fn send_imm() -> Test {
                 "1",
                 "The tester sends First, Middle and Last with Immediate",
             );
+
             let opcodes = [SEND[0], SEND[1], opcode::UC_SEND_LAST_IMM];
             let exts = [Ext::default(), Ext::default(), imm()];
             transmit(rig, &message(&receiver, 0, opcodes, exts))?;
@@ -64,6 +67,7 @@ pub(super) fn send_imm() -> Test {
                 "3",
                 "A Send Only with Immediate and without payload is a message, too",
             );
+
             rig.transmit(&receiver.packet(opcode::UC_SEND_ONLY_IMM, 3, imm(), &[]))?;
             let done = receiver.verify_delivered(run, rig, A, 1, &[])?;
             run.check_eq(A, "the immediate data", done.imm, Some(IMM))?;
@@ -102,6 +106,7 @@ fn verify_written(
 
 pub(super) fn write() -> Test {
     const A: &str = "s9.8.2:write";
+
     Test::transport(
         "S09_8_2_RECEIVES_WRITE",
         FAMILY,
@@ -129,6 +134,7 @@ pub(super) fn write() -> Test {
 
 pub(super) fn write_imm() -> Test {
     const A: &str = "s9.8.2:write-imm";
+
     Test::transport(
         "S09_8_2_RECEIVES_WRITE_IMM",
         FAMILY,
@@ -139,6 +145,7 @@ pub(super) fn write_imm() -> Test {
                 "1",
                 "The tester sends First, Middle and Last with Immediate",
             );
+
             let opcodes = [WRITE[0], WRITE[1], opcode::UC_WRITE_LAST_IMM];
             let exts = [to(&target, target.len), Ext::default(), imm()];
             transmit(rig, &message(&receiver, 0, opcodes, exts))?;
@@ -146,6 +153,7 @@ pub(super) fn write_imm() -> Test {
                 "2",
                 "One receive request completes, with the immediate data",
             );
+
             let done = receiver.cc.poll_one(run, rig, A, Side::Recv)?;
             let seen = (done.wr_id, done.status, done.opcode, done.imm);
             run.check_eq(
@@ -154,10 +162,12 @@ pub(super) fn write_imm() -> Test {
                 seen,
                 (0, SUCCESS, RECV_WRITE, Some(IMM)),
             )?;
+
             run.step(
                 "3",
                 "The data is where the WRITE says, and nothing in the receive request",
             );
+
             verify_written(run, rig, A, &receiver, &target)?;
             receiver.verify_placed(run, rig, A, 0, &[0; 64])?;
             receiver.cc.close(rig)?;

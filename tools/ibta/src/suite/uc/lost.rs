@@ -47,6 +47,7 @@ pub(super) fn lost(which: usize, word: &'static str) -> Test {
             },
         ),
     };
+
     Test::transport(
         format!("S09_8_2_LOST_{word}"),
         FAMILY,
@@ -60,6 +61,7 @@ pub(super) fn lost(which: usize, word: &'static str) -> Test {
                 "1",
                 format!("The tester sends a SEND of three packets without its {word}"),
             );
+
             let mut packets = message(&receiver, 0, SEND, plain());
             packets.remove(which);
             transmit(rig, &packets)?;
@@ -80,6 +82,7 @@ pub(super) fn lost(which: usize, word: &'static str) -> Test {
 /// A WRITE with immediate that lost its middle raises no completion.
 pub(super) fn lost_write() -> Test {
     const A: &str = "s9.8.2:lost-write";
+
     Test::transport(
         "S09_8_2_LOST_WRITE",
         FAMILY,
@@ -90,6 +93,7 @@ pub(super) fn lost_write() -> Test {
                 "1",
                 "The tester sends First and Last with Immediate, not Middle",
             );
+
             let opcodes = [WRITE[0], WRITE[1], opcode::UC_WRITE_LAST_IMM];
             let exts = [to(&target, target.len), Ext::default(), imm()];
             let mut packets = message(&receiver, 0, opcodes, exts);
@@ -122,6 +126,7 @@ pub(super) fn lost_write() -> Test {
 /// A message that is given up in the middle is not delivered.
 pub(super) fn begins_anew() -> Test {
     const A: &str = "s9.8.2:begins-anew";
+
     Test::transport(
         "S09_8_2_BEGINS_ANEW",
         FAMILY,
@@ -132,6 +137,7 @@ pub(super) fn begins_anew() -> Test {
                 "1",
                 "The tester sends First, and then the Last of no message two PSNs on",
             );
+
             let packets = message(&receiver, 0, SEND, plain());
             rig.transmit(&packets[0])?;
             let part = channel::pattern(9);
@@ -153,6 +159,7 @@ pub(super) fn begins_anew() -> Test {
 /// What comes while no receive request is posted is lost, and nobody is told.
 pub(super) fn no_receive() -> Test {
     const A: &str = "s9.8.2:no-receive";
+
     Test::transport(
         "S09_8_2_NO_RECEIVE",
         FAMILY,

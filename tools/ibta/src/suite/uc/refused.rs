@@ -28,6 +28,7 @@ fn refused(
             reth: Some(reth),
             ..Ext::default()
         };
+
         run.step("1", "The tester sends the WRITE");
         let data = channel::pattern(64);
         rig.transmit(&receiver.packet(opcode::UC_WRITE_ONLY, 0, ext, &data))?;
@@ -42,6 +43,7 @@ fn refused(
     })
     .covers(&["9.8.2"])
     .asserts([&assertion]);
+
     let mutant = mutant(&assertion);
     test.mutant(mutant)
 }

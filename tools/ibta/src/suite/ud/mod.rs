@@ -43,6 +43,7 @@ fn open(run: &mut Run, rig: &mut dyn TransportRig) -> Result<Receiver> {
 
 fn delivered() -> Test {
     const A: &str = "s9.8.3:delivered";
+
     Test::transport(
         "S09_8_3_DELIVERED",
         FAMILY,
@@ -56,6 +57,7 @@ fn delivered() -> Test {
                 "2",
                 "It is delivered: 341 bytes, with a GRH, from the tester's queue pair",
             );
+
             let done = receiver.verify_delivered(run, rig, A, 0, &data)?;
             run.check_eq(A, "the number of bytes", done.byte_len, GRH + 301)?;
             run.check(A, done.grh, || "the completion tells of no GRH".to_owned())?;
@@ -93,6 +95,7 @@ fn delivered() -> Test {
 
 fn immediate() -> Test {
     const A: &str = "s9.8.3:immediate";
+
     Test::transport(
         "S09_8_3_IMMEDIATE",
         FAMILY,
@@ -104,6 +107,7 @@ fn immediate() -> Test {
                 "1",
                 "The tester sends a datagram with immediate data, and one without",
             );
+
             let ext = Ext {
                 imm: Some(IMM),
                 ..Ext::default()
@@ -136,6 +140,7 @@ fn immediate() -> Test {
 
 fn empty() -> Test {
     const A: &str = "s9.8.3:empty";
+
     Test::transport(
         "S09_8_3_EMPTY",
         FAMILY,
@@ -164,6 +169,7 @@ fn empty() -> Test {
 
 fn any_psn() -> Test {
     const A: &str = "s9.8.3:any-psn";
+
     Test::transport(
         "S09_8_3_ANY_PSN",
         FAMILY,
@@ -204,6 +210,7 @@ fn any_psn() -> Test {
 
 fn senders() -> Test {
     const A: &str = "s9.8.3:senders";
+
     Test::transport(
         "S09_8_3_SENDERS",
         FAMILY,
@@ -211,6 +218,7 @@ fn senders() -> Test {
         |run, rig| {
             let receiver = open(run, rig)?;
             run.step("1", "Datagrams come from queue pairs 2, 0x777 and 0xfffffe");
+
             for (slot, sender) in [2, 0x777, 0xff_fffe].into_iter().enumerate() {
                 let slot = slot as u32;
                 let data = channel::pattern(40 + slot);
@@ -222,6 +230,7 @@ fn senders() -> Test {
                 let done = receiver.verify_delivered(run, rig, A, slot, &data)?;
                 run.check_eq(A, "the sender", done.src_qp, sender)?;
             }
+
             receiver.cc.close(rig)?;
             Ok(())
         },
@@ -244,6 +253,7 @@ fn senders() -> Test {
 
 fn no_receive() -> Test {
     const A: &str = "s9.8.3:no-receive";
+
     Test::transport(
         "S09_8_3_NO_RECEIVE",
         FAMILY,
@@ -283,6 +293,7 @@ fn no_receive() -> Test {
 /// Datagrams are not answered, and a queue pair that got many of them that are wrong lives on.
 fn not_answered() -> Test {
     const A: &str = "s9.8.3:not-answered";
+
     Test::transport(
         "S09_8_3_NOT_ANSWERED",
         FAMILY,
@@ -297,6 +308,7 @@ fn not_answered() -> Test {
                 let packet = receiver.packet(info.opcode, 0, Ext::default(), &[7; 32]);
                 rig.transmit(&packet)?;
             }
+
             run.step("2", "Nothing is answered, and nothing completes");
             receiver.verify_dropped(run, rig, A, 0)?;
             run.step("3", "The queue pair is in RTS, and a datagram is delivered");

@@ -19,6 +19,7 @@ const OTHER: u32 = 1;
 
 pub(super) fn q_key() -> Test {
     const A: &str = "s9.8.3:q-key";
+
     Test::transport(
         "S09_8_3_Q_KEY",
         FAMILY,
@@ -58,6 +59,7 @@ pub(super) fn q_key() -> Test {
 pub(super) fn q_key_changed() -> Test {
     const A: &str = "s9.8.3:q-key-changed";
     const NEW: u32 = 0x0707_0707;
+
     Test::transport(
         "S09_8_3_Q_KEY_CHANGED",
         FAMILY,

@@ -29,6 +29,7 @@ fn open(rig: &mut dyn TransportRig, of_queue: bool) -> Outcome<Receiver> {
 
 pub(super) fn own_domain() -> Test {
     const A: &str = "s9.8.3:shared-queue-domain";
+
     Test::transport(
         "S09_8_3_SRQ_DOMAIN",
         FAMILY,
@@ -57,6 +58,7 @@ pub(super) fn own_domain() -> Test {
 
 pub(super) fn other_domain() -> Test {
     const A: &str = "s9.8.3:shared-queue-other-domain";
+
     Test::transport(
         "S09_8_3_SRQ_OTHER_DOMAIN",
         FAMILY,
@@ -66,11 +68,13 @@ pub(super) fn other_domain() -> Test {
                 "init",
                 "Open a UD channel on a shared receive queue of another domain, with a receive request for memory of the queue pair's",
             );
+
             let receiver = open(rig, false)?;
             run.step(
                 "1",
                 "The tester sends a datagram: the receive request completes with a local protection error",
             );
+
             rig.transmit(&receiver.send(0, &channel::pattern(64)))?;
             let done = receiver.cc.poll_one(run, rig, A, Side::Recv)?;
             let seen = (done.wr_id, done.status);

@@ -37,11 +37,13 @@ pub fn tests() -> Vec<Test> {
         too_long(),
         whole_mtu(),
     ];
+
     for operation in UC_OPERATIONS {
         for packets in [1, 3] {
             tests.push(uc_message(operation, packets));
         }
     }
+
     for with_imm in [false, true] {
         tests.push(datagram(with_imm));
     }
@@ -64,6 +66,7 @@ pub fn send_request(
         Service::Ud => Some(to_tester(rig, receiver, Q_KEY)?),
         Service::Rc | Service::Uc | Service::XrcTarget => None,
     };
+
     Ok(SendRequest {
         wr_id,
         sges: vec![region.part(0, len)],

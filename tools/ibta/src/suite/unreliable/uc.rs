@@ -53,6 +53,7 @@ fn uc_opcode(operation: Opcode, n: u32, of: u32) -> u8 {
             opcode::UC_WRITE_ONLY_IMM,
         ],
     };
+
     match (n == 0, n + 1 == of) {
         (true, true) => only,
         (true, false) => first,
@@ -71,6 +72,7 @@ pub(super) fn uc_message(operation: Opcode, packets: u32) -> Test {
         "a UC {} of {packets} packet(s) goes out as it must, and completes unanswered",
         name.replace('_', " with ")
     );
+
     let id = format!("S09_8_2_{name}_{packets}");
     let test = Test::transport(id, UC, title, move |run, rig| {
         run.step("init", "Open a UC channel");
@@ -96,9 +98,11 @@ pub(super) fn uc_message(operation: Opcode, packets: u32) -> Test {
                 let seen = (reth.va, reth.rkey, reth.len);
                 run.check_eq(&a, "the RETH", seen, (VA, R_KEY, len))?;
             }
+
             if let Some(imm) = packet.ext.imm {
                 run.check_eq(&a, "the immediate data", imm, IMM)?;
             }
+
             run.check(&a, packet.payload == part, || {
                 format!(
                     "the payload of {} is not what was posted",
@@ -106,6 +110,7 @@ pub(super) fn uc_message(operation: Opcode, packets: u32) -> Test {
                 )
             })?;
         }
+
         run.step("3", "The request completes without an answer");
         verify_completes(run, rig, &receiver, &a, 31)?;
         receiver.cc.close(rig)?;
@@ -114,6 +119,7 @@ pub(super) fn uc_message(operation: Opcode, packets: u32) -> Test {
     .covers(&["9.8.2"])
     .asserts([&assertion])
     .mutant(waits_for_an_answer(&assertion));
+
     match packets {
         1 => test,
         _ => test.covers(&["C5-8"]).mutant(same_psn(&assertion)),

@@ -33,6 +33,7 @@ pub(super) fn datagram(with_imm: bool) -> Test {
                     n + 1,
                     "The device posts a datagram: it comes, and completes",
                 );
+
                 let wr_id = 51 + u64::from(n);
                 let request = send_request(rig, &receiver, wr_id, 301)?;
                 let request = SendRequest { opcode, ..request };
@@ -52,11 +53,13 @@ pub(super) fn datagram(with_imm: bool) -> Test {
                     packet.ext.imm,
                     with_imm.then_some(IMM),
                 )?;
+
                 run.check(&a, packet.payload == channel::pattern(301), || {
                     "the payload is not what was posted".to_owned()
                 })?;
                 verify_completes(run, rig, &receiver, &a, wr_id)?;
             }
+
             receiver.cc.close(rig)?;
             Ok(())
         },
@@ -82,6 +85,7 @@ pub(super) fn datagram(with_imm: bool) -> Test {
 /// A request's Q_Key with its highest bit set stands for the queue pair's own.
 pub(super) fn high_q_key() -> Test {
     const A: &str = "s9.8.3:high-q-key";
+
     Test::transport(
         "S09_8_3_HIGH_Q_KEY",
         UD,
@@ -94,6 +98,7 @@ pub(super) fn high_q_key() -> Test {
             if let Some(to) = &mut request.to {
                 to.qkey = 0x8000_0055;
             }
+
             receiver.cc.post(rig, request)?;
             run.step("2", "It comes with the Q_Key of the device's queue pair");
             let packet = receiver.cc.expect(run, rig, A, "a datagram")?;
@@ -123,6 +128,7 @@ pub(super) fn high_q_key() -> Test {
 /// A datagram longer than the MTU is not sent.
 pub(super) fn too_long() -> Test {
     const A: &str = "s9.8.3:too-long";
+
     Test::transport(
         "S09_8_3_TOO_LONG",
         UD,
@@ -164,6 +170,7 @@ pub(super) fn too_long() -> Test {
 /// A datagram of just the MTU is sent whole.
 pub(super) fn whole_mtu() -> Test {
     const A: &str = "s9.8.3:whole-mtu";
+
     Test::transport(
         "S09_8_3_WHOLE_MTU",
         UD,

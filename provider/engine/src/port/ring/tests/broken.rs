@@ -43,11 +43,13 @@ fn corrupt_positions() -> Vec<Corrupt> {
         u64::MAX - 63,
         u64::MAX,
     ];
+
     let of = |word: fn(&RingMemory) -> &std::sync::atomic::AtomicU64| {
         values.map(move |value| -> Corrupt {
             Box::new(move |memory| word(memory).store(value, Ordering::SeqCst))
         })
     };
+
     let each = [
         of(RingMemory::tail),
         of(RingMemory::head),
@@ -69,6 +71,7 @@ fn comes_through_again(ring: &RingSender, inbox: &Inbox, ends: &mut Rings) {
         inbox.take(ends, each, || {});
         refused || intact == 0
     });
+
     assert!(lost.take(5).count() < 5, "nothing comes through");
     for _ in 0..100 {
         put(ring, &bytes).unwrap();
@@ -94,6 +97,7 @@ fn what_is_not_used_for_a_while_has_no_memory() {
         ring.give_back() && ring.give_back(),
         "there is something in it"
     );
+
     let n = take(&inbox, &mut ends, usize::MAX).len();
     assert!(n > 1 && !ring.give_back());
     assert!(blocks() < 64, "{} blocks of {full}", blocks());
@@ -109,6 +113,7 @@ fn what_is_not_used_for_a_while_has_no_memory() {
 #[test]
 fn nobody_sleeps_through_a_record() {
     const RECORDS: u32 = 200_000;
+
     let (inbox, wake, rings) = inbox(&[5, 6]);
     let end = Instant::now() + Duration::from_secs(60);
     std::thread::scope(|threads| {
@@ -125,6 +130,7 @@ fn nobody_sleeps_through_a_record() {
                 }
             });
         }
+
         let mut ends = Rings::default();
         let (mut sums, mut count, mut sleeps) = ([0u64; 2], 0, 0);
         while count < 2 * RECORDS {
@@ -134,6 +140,7 @@ fn nobody_sleeps_through_a_record() {
                 sums[1] ^= u64::from(n);
                 count += 1;
             }
+
             if inbox.falling_asleep() && count < 2 * RECORDS {
                 let mut poll = libc::pollfd {
                     fd: wake.as_raw_fd(),
@@ -150,8 +157,10 @@ fn nobody_sleeps_through_a_record() {
                     libc::read(wake.as_raw_fd(), (&raw mut sleeps).cast(), 8);
                 }
             }
+
             inbox.awake();
         }
+
         let all = u64::from(RECORDS) * u64::from(RECORDS - 1) / 2;
         assert_eq!(sums, [2 * all, 0]);
     });

@@ -93,6 +93,7 @@ impl Bench<'_> {
                 });
             }
         });
+
         let done = done.into_inner().unwrap_or_default();
         done.into_values().collect()
     }

@@ -69,17 +69,20 @@ fn complete(_: &mut Lab) -> Ending {
         .iter()
         .map(|row| (row.name.clone(), row.promise.clone()))
         .collect();
+
     if written != known()? {
         return Err(Stop::fail(
             "mutants.toml is not the library's list: `cargo xtask exs-mutants` writes it",
         ));
     }
+
     for mode in Mode::ALL {
         if let Some(row) = rows.iter().find(|row| row.caught(mode).is_empty()) {
             let what = format!("{} is not caught in {} mode", row.name, mode.name());
             return Err(Stop::fail(what));
         }
     }
+
     Ok(())
 }
 
@@ -103,6 +106,7 @@ fn short(lab: &mut Lab, mode: Mode) -> Parts {
             tests.push(test);
         }
     }
+
     for (program, tests) in used {
         bench.add(None, program, mode, &tests);
     }
@@ -144,6 +148,7 @@ fn matrix(host: &Host, dir: &Path) -> Result<Vec<Mutant>, Stop> {
             non_blocking: Vec::new(),
         })
         .collect();
+
     for mode in Mode::ALL {
         let mut bench = Bench::new(host)?;
         for mutant in &mutants {
@@ -151,15 +156,18 @@ fn matrix(host: &Host, dir: &Path) -> Result<Vec<Mutant>, Stop> {
                 bench.add(Some(&mutant.name), &program, mode, &[]);
             }
         }
+
         let dir = dir.join(mode.name());
         fs::create_dir_all(&dir).context("a directory for the output")?;
         let done = bench.run(&dir)?;
+
         // A machine that is busy can be what held a test up: only who is late again counts.
         let mut again = Bench::new(host)?;
         for done in done.iter().filter(|done| !done.late.is_empty()) {
             let late: Vec<&str> = done.late.iter().map(String::as_str).collect();
             again.add(done.mutant.as_deref(), &done.program, mode, &late);
         }
+
         let dir = dir.join("again");
         fs::create_dir_all(&dir).context("a directory for the output")?;
         let again = again.run(&dir)?;
@@ -170,6 +178,7 @@ fn matrix(host: &Host, dir: &Path) -> Result<Vec<Mutant>, Stop> {
             done.failed.append(&mut done.late);
             (done.mutant, done.program, done.failed)
         });
+
         for (name, program, failed) in sure.chain(late) {
             let found = mutants
                 .iter_mut()
@@ -186,6 +195,7 @@ fn matrix(host: &Host, dir: &Path) -> Result<Vec<Mutant>, Stop> {
             );
         }
     }
+
     Ok(mutants)
 }
 
@@ -213,8 +223,10 @@ fn whole(lab: &mut Lab) -> Parts {
                 }
             }),
         };
+
         (mutant.name.clone(), ending)
     });
+
     Ok(judged.collect())
 }
 
@@ -238,10 +250,12 @@ pub fn command() -> Result<bool> {
             all = false;
         }
     }
+
     println!(
         "{} mutants; build xtask again and run `cargo xtask pages`",
         mutants.len()
     );
+
     Ok(all)
 }
 

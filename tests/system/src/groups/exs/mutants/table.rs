@@ -49,6 +49,7 @@ pub(super) fn write(mutants: &[Mutant]) -> String {
         let quoted: Vec<String> = tests.iter().map(|test| format!("{test:?}")).collect();
         format!("[{}]", quoted.join(", "))
     };
+
     let mut text = "# Which tests fail with which promise of the Extended Sockets library broken (tests/exs/mutants), by mode.\n\
                     # Written by `cargo xtask exs-mutants`, not by hand.\n"
         .to_owned();
@@ -61,6 +62,7 @@ pub(super) fn write(mutants: &[Mutant]) -> String {
             list(&mutant.non_blocking)
         );
     }
+
     text
 }
 
@@ -73,19 +75,23 @@ pub(crate) fn markdown() -> Result<String> {
             .filter(|mutant| !mutant.caught(mode).is_empty())
             .count()
     };
+
     let mut table = format!(
         "{} mutants; {} are caught in blocking mode, {} in non-blocking mode:\n\n",
         mutants.len(),
         caught(Mode::Blocking),
         caught(Mode::NonBlocking)
     );
+
     table += &row(&[
         "mutant",
         "the promise that it breaks",
         "caught in blocking mode by",
         "in non-blocking mode by",
     ]);
+
     table += "|---|---|---|---|\n";
+
     for mutant in &mutants {
         table += &row(&[
             &format!("`{}`", mutant.name),
@@ -94,6 +100,7 @@ pub(crate) fn markdown() -> Result<String> {
             &by_program(&mutant.non_blocking),
         ]);
     }
+
     Ok(table)
 }
 
@@ -108,6 +115,7 @@ fn by_program(tests: &[String]) -> String {
             None => programs.push((program, vec![number])),
         }
     }
+
     let texts = programs.into_iter().map(|(program, mut numbers)| {
         numbers.sort_unstable();
         let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();

@@ -12,6 +12,7 @@ use ferroce_wire::smp::{attribute, capability, status};
 pub(super) fn sm_info() -> Test {
     const MASK: &str = "v1c14-024.1.1#13.01";
     const DISABLED: &str = "v1c14-070#03";
+
     test(
         "C14_024_13_3",
         "C14-024",
@@ -24,6 +25,7 @@ pub(super) fn sm_info() -> Test {
                     mask & capability::IS_SM != 0,
                     mask & capability::IS_SM_DISABLED != 0,
                 );
+
                 run.step("3", "IsSMDisabled is not set together with IsSM");
                 run.check(DISABLED, !(is_sm && disabled), || {
                     format!("CapabilityMask is {mask:#x}")
@@ -34,10 +36,12 @@ pub(super) fn sm_info() -> Test {
                         "a subnet manager works behind port {port}"
                     )));
                 }
+
                 run.step(
                     "5",
                     "SubnGet(SMInfo), SubnSet(SMInfo): the attribute is not supported, as IsSM says",
                 );
+
                 let get = Smp::get(attribute::SM_INFO);
                 let answer = tester.must_answer(run, UNSUPPORTED, port, &get)?;
                 run.check(MASK, answer.status() != 0, || {
@@ -47,6 +51,7 @@ pub(super) fn sm_info() -> Test {
                     refuses(run, tester, port, &request)?;
                 }
             }
+
             Ok(())
         },
     )
@@ -96,8 +101,10 @@ pub(super) fn unsupported(id: &'static str, number: u16) -> Test {
                 refuses(run, tester, port, &request)?;
             }
         }
+
         Ok(())
     };
+
     test(
         id,
         "C14-024",

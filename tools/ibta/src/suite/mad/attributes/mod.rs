@@ -25,6 +25,7 @@ pub(super) fn tests() -> Vec<Test> {
         vendor_diag(),
         led_info(),
     ];
+
     let not_here = [
         ("C14_024_01", attribute::NOTICE),
         ("C14_024_04", attribute::SWITCH_INFO),

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 pub(super) fn node_description() -> Test {
     const TEXT: &str = "C14_024_02#text";
     const SAME: &str = "C14_024_02#same";
+
     test(
         "C14_024_02",
         "C14-024",
@@ -33,6 +34,7 @@ pub(super) fn node_description() -> Test {
                 run.check(TEXT, good, || format!("{data:02x?} is no text"))?;
                 run.check_eq(SAME, "NodeDescription", *data, first)?;
             }
+
             Ok(())
         },
     )
@@ -60,6 +62,7 @@ pub(super) fn node_description() -> Test {
 pub(super) fn node_info() -> Test {
     const NODE: &str = "C14_024_03#node";
     const PORT: &str = "C14_024_03#port";
+
     test("C14_024_03", "C14-024", "NodeInfo: what belongs to the node is the same by every port, what belongs to the port is not", |run, tester| {
         let first = NodeInfo::parse(&tester.data(1, attribute::NODE_INFO, 0)?);
         let mut guids = BTreeSet::new();
@@ -81,6 +84,7 @@ pub(super) fn node_info() -> Test {
             let own = info.port_guid != 0 && guids.insert(info.port_guid);
             run.check(PORT, own, || format!("PortGUID {:#x} is none, or another port's", info.port_guid))?;
         }
+
         Ok(())
     })
     .covers(&["C14-24.1.1", "C14-30"])
@@ -102,6 +106,7 @@ pub(super) fn node_info() -> Test {
 
 pub(super) fn vendor_diag() -> Test {
     const ENDS: &str = "C14_024_14#ends";
+
     test(
         "C14_024_14",
         "C14-024",
@@ -126,8 +131,10 @@ pub(super) fn vendor_diag() -> Test {
                         format!("NextIndex comes back to {index}")
                     })?;
                 }
+
                 run.check(ENDS, true, String::new)?;
             }
+
             Ok(())
         },
     )

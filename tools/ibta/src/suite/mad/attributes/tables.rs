@@ -16,6 +16,7 @@ pub(super) fn guid_info() -> Test {
     const CAP: &str = "v1c14-024.1.1#05.01";
     const TAKEN: &str = "v1c14-024.1.1#05.02";
     const FIXED: &str = "v1c14-024.1.1#05.03";
+
     test("C14_024_05", "C14-024", "GUIDInfo: the first is the port's own, the others are taken, what exceeds GUIDCap reads as zero", |run, tester| {
         for port in 1..=tester.ports() {
             run.step("1", format!("SubnGet(PortInfo) to port {port}: GUIDCap"));
@@ -43,14 +44,17 @@ pub(super) fn guid_info() -> Test {
                         run.check_eq(assertion, &format!("GUID {at}"), guid, due)?;
                     }
                 }
+
                 tester.good(port, &Smp::set(attribute::GUID_INFO, before).about(block))?;
             }
+
             run.step("4", "AttributeModifiers beyond all blocks are refused");
             for block in [32, 0xff, 0xffff_ffff] {
                 let get = Smp::get(attribute::GUID_INFO).about(block);
                 tester.must_have_status(run, INVALID, port, &get, status::INVALID_VALUE)?;
             }
         }
+
         Ok(())
     })
     .covers(&["C13-24", "C14-24.1.1", "C14-30"])
@@ -75,6 +79,7 @@ pub(super) fn p_key_table() -> Test {
     const TAKEN: &str = "C14_024_07#taken";
     const OWN: &str = "C14_024_07#own";
     const CAP: &str = "C14_024_07#cap";
+
     test(
         "C14_024_07",
         "C14-024",
@@ -93,6 +98,7 @@ pub(super) fn p_key_table() -> Test {
                         "1",
                         format!("SubnSet(P_KeyTable) to port {port}, block {block}"),
                     );
+
                     let get = Smp::get(attribute::P_KEY_TABLE).about(block);
                     let before = *tester
                         .must_have_status(run, NO_ERROR, port, &get, 0)?
@@ -102,6 +108,7 @@ pub(super) fn p_key_table() -> Test {
                         elsewhere.push(tester.data(*other, attribute::P_KEY_TABLE, block)?);
                     }
                     let mut keys = PKeyBlock::parse(&before).0;
+
                     // The first of all stays, so that the tester can still be heard.
                     for (entry, key) in keys.iter_mut().enumerate().skip(usize::from(block == 0)) {
                         *key = 0x8100 | (block as u16) << 5 | entry as u16;
@@ -116,6 +123,7 @@ pub(super) fn p_key_table() -> Test {
                         "2",
                         "the answer and a SubnGet show it; beyond PartitionCap they show zero",
                     );
+
                     for data in [answer.data(), &after] {
                         for (entry, key) in PKeyBlock::parse(data).0.into_iter().enumerate() {
                             let at = block as usize * 32 + entry;
@@ -127,6 +135,7 @@ pub(super) fn p_key_table() -> Test {
                             run.check_eq(assertion, &format!("P_Key {at}"), key, due)?;
                         }
                     }
+
                     run.step("3", "the other ports' tables are as they were");
                     for (other, before) in others.iter().zip(&elsewhere) {
                         let now = tester.data(*other, attribute::P_KEY_TABLE, block)?;
@@ -134,8 +143,10 @@ pub(super) fn p_key_table() -> Test {
                             format!("the table of port {other} has changed too")
                         })?;
                     }
+
                     tester.good(port, &Smp::set(attribute::P_KEY_TABLE, before).about(block))?;
                 }
+
                 run.step("4", "blocks beyond PartitionCap are refused");
                 let beyond = Smp::get(attribute::P_KEY_TABLE).about(blocks);
                 let answer = tester.must_answer(run, CAP, port, &beyond)?;
@@ -146,6 +157,7 @@ pub(super) fn p_key_table() -> Test {
                     status::INVALID_VALUE,
                 )?;
             }
+
             Ok(())
         },
     )
@@ -191,6 +203,7 @@ pub(super) fn led_info() -> Test {
     const READ: &str = "v1c14-024.1.1#15.02";
     const TAKEN: &str = "v1c14-024.1.1#15.03";
     const OWN: &str = "C14_024_15#own";
+
     test(
         "C14_024_15",
         "C14-024",
@@ -201,18 +214,22 @@ pub(super) fn led_info() -> Test {
                     "1",
                     format!("SubnGet(PortInfo) to port {port}: IsLedInfoSupported"),
                 );
+
                 let mask = tester.port_info(port, 0)?.capability_mask;
                 if mask & capability::IS_LED_INFO_SUPPORTED == 0 {
                     return Err(Stop::NotApplicable("LedInfo is not supported".to_owned()));
                 }
+
                 run.step("1.1", "SubnGet(LedInfo): as it is supported it is there");
                 let get = Smp::get(attribute::LED_INFO);
                 tester.must_have_status(run, SUPPORTED, port, &get, 0)?;
+
                 for led_mask in [true, false, true, false] {
                     run.step(
                         "2",
                         format!("SubnSet(LedInfo), LedMask {}", u8::from(led_mask)),
                     );
+
                     let mut data = [0; 64];
                     LedInfo { led_mask }.emit(&mut data);
                     let set = Smp::set(attribute::LED_INFO, data);
@@ -230,6 +247,7 @@ pub(super) fn led_info() -> Test {
                     }
                 }
             }
+
             Ok(())
         },
     )

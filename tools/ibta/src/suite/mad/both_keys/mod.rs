@@ -57,6 +57,7 @@ pub(in crate::suite) fn as_its_description_declares(test: Test) -> Test {
 
 fn body(run: &mut Run, tester: &mut Tester<'_>) -> Outcome {
     let node = NodeInfo::parse(&tester.data(1, attribute::NODE_INFO, 0)?);
+
     // Note 1: xCAs and routers.
     if ![node_type::CHANNEL_ADAPTER, node_type::ROUTER].contains(&node.node_type) {
         let why = format!(
@@ -65,16 +66,19 @@ fn body(run: &mut Run, tester: &mut Tester<'_>) -> Outcome {
         );
         return Err(Stop::NotApplicable(why));
     }
+
     // Note 4: a device with one port has no port that is not the one that receives the request.
     if node.num_ports < 2 {
         return Err(Stop::NotApplicable("NodeInfo:NumPorts is 1".to_owned()));
     }
+
     // Note 6: for all legal ports, and all legal ports that differ from it.
     for local in 1..=tester.ports() {
         for remote in (1..=tester.ports()).filter(|remote| *remote != local) {
             Iteration { local, remote }.carry_out(run, tester)?;
         }
     }
+
     // All ports of NodeInfo:NumPorts are to be tried.
     match tester.ports() {
         cables if cables < node.num_ports => Err(Stop::Incomplete(format!(
@@ -105,12 +109,14 @@ impl Iteration {
             "3",
             format!("Get M_KeyViolations of the local port {local}"),
         );
+
         let mut here = tester.m_key_violations(local)?;
         self.same_key(run, tester, "4")?;
         run.step(
             "5",
             format!("Get M_KeyViolations of the remote port {remote}"),
         );
+
         let mut there = self.remote_violations(run, tester)?;
         self.other_key(run, tester, "6")?;
 
@@ -120,25 +126,31 @@ impl Iteration {
                 method,
                 ..Smp::set_port_info(remote, &data)
             };
+
             // The key of the remote port only.
             self.refused(run, tester, first, &request.key(REMOTE_KEY), silent)?;
             here = self.counted_here(run, tester, first + 2, here)?;
+
             // That of the local port only.
             self.refused(run, tester, first + 3, &request.key(LOCAL_KEY), silent)?;
             run.step(
                 first + 5,
                 "Verify M_KeyViolations increased by one on the remote port, which had the mismatch",
             );
+
             there = self.counted_there(run, tester, there)?;
+
             // That of neither.
             self.refused(run, tester, first + 6, &request.key(NO_KEY), silent)?;
             run.step(
                 first + 8,
                 "Verify M_KeyViolations increased by one on both ports, which had the mismatch",
             );
+
             here = self.violations_here(run, tester, here)?;
             there = self.counted_there(run, tester, there)?;
         }
+
         for port in 1..=tester.ports() {
             tester.set_m_key(port, 0, 0)?;
         }
@@ -154,6 +166,7 @@ impl Iteration {
                 self.local, self.remote
             ),
         );
+
         let request = Smp::get(attribute::PORT_INFO).about(self.remote.into());
         let sent = tester.send_mad(self.local, &request)?;
         run.step("2", "PORT_INFO_DATA = ReceiveMad (SubnGetResp(PortInfo))");
@@ -164,6 +177,7 @@ impl Iteration {
                 self.local, self.remote
             )
         })?;
+
         let answer = answer.expect("just checked");
         let header = &answer.header;
         run.check_eq(
@@ -172,6 +186,7 @@ impl Iteration {
             (header.method, header.attribute, header.modifier),
             (method::GET_RESP, attribute::PORT_INFO, self.remote.into()),
         )?;
+
         run.check_eq(REQUIRED, "the status", answer.status(), 0)?;
         let data = answer.port_info();
         run.check_eq(
@@ -180,6 +195,7 @@ impl Iteration {
             data.lid,
             lid_of(self.remote),
         )?;
+
         Ok(PortInfo {
             port_state: 0,
             port_physical_state: 0,
@@ -201,11 +217,13 @@ impl Iteration {
         } else {
             "SubnGet"
         };
+
         let whose = match request.m_key {
             Some(REMOTE_KEY) => "not that of the local port, and that of the remote port",
             Some(LOCAL_KEY) => "not that of the remote port, and that of the local port",
             _ => "that of neither port",
         };
+
         run.step(
             step,
             format!(
@@ -213,6 +231,7 @@ impl Iteration {
                 self.local, self.remote
             ),
         );
+
         let sent = tester.send_mad(self.local, request)?;
         run.step(step + 1, "VerifyNoReceiveMad (SubnGetResp(PortInfo))");
         tester.verify_no_receive_mad(run, silent, self.local, &sent)

@@ -24,6 +24,7 @@ pub(super) fn of_keys() -> Vec<Mutant> {
             })
         }
     };
+
     let named = move |asked: u8| {
         move || {
             answers_without_key(move |node: &Node, mad: &OnCable| {
@@ -31,6 +32,7 @@ pub(super) fn of_keys() -> Vec<Mutant> {
             })
         }
     };
+
     vec![
         Mutant::mad(
             "set-looks-at-the-named-port-only",

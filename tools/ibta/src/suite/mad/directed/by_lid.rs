@@ -11,6 +11,7 @@ use std::time::Duration;
 pub(super) fn by_lid() -> Test {
     const BACK: &str = "S14_2_1_01#addresses";
     const DIRECTION: &str = "S14_2_1_01#no-direction";
+
     test(
         "S14_2_1_01",
         "14.2.1",
@@ -22,6 +23,7 @@ pub(super) fn by_lid() -> Test {
                         "1",
                         format!("SubnGet(NodeInfo) by LID {:#06x}, SL {sl}", lid_of(port)),
                     );
+
                     let tid = tester.next_tid();
                     let mad = Smp::get(attribute::NODE_INFO)
                         .to_lid(lid_of(port))
@@ -43,6 +45,7 @@ pub(super) fn by_lid() -> Test {
                     run.check_eq(DIRECTION, "status, all bits of it", answer.header.status, 0)?;
                 }
             }
+
             Ok(())
         },
     )
@@ -79,6 +82,7 @@ pub(super) fn by_lid() -> Test {
 pub(super) fn lmc() -> Test {
     const OWN: &str = "v1c07-066#01";
     const OTHERS: &str = "v1c07-066#02";
+
     test(
         "C07_066_01",
         "C07-066",
@@ -97,6 +101,7 @@ pub(super) fn lmc() -> Test {
                         format!("LID {lid:#x} is answered from {seen:x?}")
                     })?;
                 }
+
                 run.step("3", "its neighbours do not");
                 let mut sent = Vec::new();
                 for lid in [base - 1, last + 1, 0xbfff] {
@@ -104,6 +109,7 @@ pub(super) fn lmc() -> Test {
                 }
                 tester.verify_none_received(run, OTHERS, 1, &sent)?;
             }
+
             tester.configure(1)
         },
     )

@@ -28,13 +28,16 @@ pub(super) fn silent(id: &'static str, title: &'static str, routes: &'static [Ro
                 let mad = request(tester, port, *route);
                 sent.push(tester.send_as_is(port, Envelope::directed(), &mad)?);
             }
+
             run.step("2", "VerifyNoReceiveMad");
             tester.verify_none_received(run, &rule, port, &sent)?;
             run.step("3", "SubnGet(NodeInfo) by the right route is answered");
             tester.must_have_status(run, &rule, port, &Smp::get(attribute::NODE_INFO), 0)?;
         }
+
         Ok(())
     };
+
     test(id, "C14-009", format!("{title}: dropped"), body)
         .covers(&["C14-9"])
         .asserts([assertion.clone()])
@@ -61,6 +64,7 @@ pub(super) fn silent(id: &'static str, title: &'static str, routes: &'static [Ro
 
 pub(super) fn returning() -> Test {
     const RULE: &str = "C14_013_01#silent";
+
     test(
         "C14_013_01",
         "C14-009",
@@ -82,6 +86,7 @@ pub(super) fn returning() -> Test {
                 smp::return_path_mut(&mut mad)[1..].fill(1);
                 sent.push(tester.send_as_is(1, Envelope::directed(), &mad)?);
             }
+
             run.step("2", "nothing comes back");
             let timeout = tester.response_timeout(1);
             let came = tester.next(1, timeout, |from, mad| {

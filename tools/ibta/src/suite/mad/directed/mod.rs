@@ -122,6 +122,7 @@ fn basic() -> Test {
     const KEPT: &str = "C14_009_01#kept";
     const POINTER: &str = "C14_009_01#pointer";
     const PATH: &str = "C14_009_01#return-path";
+
     test(
         "C14_009_01",
         "C14-009",
@@ -130,6 +131,7 @@ fn basic() -> Test {
             for port in 1..=tester.ports() {
                 run.step("1", format!("SubnGet(NodeInfo) to port {port}"));
                 let mut mad = request(tester, port, ROUTE);
+
                 // What is not used of the path is as it was.
                 smp::initial_path_mut(&mut mad)[2..].fill(0x5a);
                 let sent = tester.send_as_is(port, Envelope::directed(), &mad)?;
@@ -144,10 +146,12 @@ fn basic() -> Test {
                     (answer.status(), route.returning),
                     (0, true),
                 )?;
+
                 run.step(
                     "3",
                     "class, hop count, DrSLID, DrDLID and initial path are as they were",
                 );
+
                 let kept = |mad: &Mad, route: &Directed| {
                     (
                         mad[1],
@@ -157,12 +161,14 @@ fn basic() -> Test {
                         *smp::initial_path(mad),
                     )
                 };
+
                 run.check_eq(
                     KEPT,
                     "what belongs to the route",
                     kept(&answer.mad, &route),
                     kept(&mad, &asked),
                 )?;
+
                 run.step("4", "the hop pointer is the hop count");
                 run.check_eq(POINTER, "HopPointer", route.hop_pointer, route.hop_count)?;
                 run.step("5", "the return path names the port that received it");
@@ -172,11 +178,13 @@ fn basic() -> Test {
                     smp::return_path(&answer.mad)[1],
                     port,
                 )?;
+
                 let from = (
                     answer.envelope.slid,
                     answer.envelope.dlid,
                     answer.envelope.sl,
                 );
+
                 run.check_eq(
                     KEPT,
                     "SLID, DLID and SL",
@@ -184,6 +192,7 @@ fn basic() -> Test {
                     (PERMISSIVE_LID, PERMISSIVE_LID, 0),
                 )?;
             }
+
             Ok(())
         },
     )

@@ -34,12 +34,14 @@ pub(super) fn get(level: u8) -> Test {
                 "1",
                 "SubnGet(PortInfo) with this M_Key: answered, and the M_Key is shown",
             );
+
             let own = Smp::get(attribute::PORT_INFO);
             let shown = tester
                 .must_have_status(run, rule, port, &own, 0)?
                 .port_info();
             run.check_eq(rule, "M_Key shown to who has it", shown.m_key, DUT)?;
             run.step("2", "SubnGet(PortInfo) with other M_Keys");
+
             for key in [OTHER, 0] {
                 let request = own.key(key);
                 if !free {
@@ -52,16 +54,20 @@ pub(super) fn get(level: u8) -> Test {
                 let due = if level == 0 { DUT } else { 0 };
                 run.check_eq(rule, "M_Key shown to others", shown.m_key, due)?;
             }
+
             run.step(
                 "3",
                 "M_KeyViolations counts what was not answered, and nothing else",
             );
+
             let count = tester.m_key_violations(port)?;
             run.check_eq(rule, "M_KeyViolations", count, if free { 0 } else { 2 })?;
             tester.set_m_key(port, 0, 0)?;
         }
+
         Ok(())
     };
+
     let test = test(
         id,
         "C14-016",
@@ -70,6 +76,7 @@ pub(super) fn get(level: u8) -> Test {
     )
     .covers(&["C14-16", "C14-29"])
     .asserts(assertions.iter().copied());
+
     let is_get = |mad: &OnCable| is_smp(mad) && mad.header().method == method::GET;
     if free {
         test.mutant(Mutant::mad(
@@ -122,9 +129,11 @@ pub(super) fn set(level: u8) -> Test {
         "v1c14-016#03.02",
         "v1c14-016#04.02",
     ][usize::from(level)];
+
     const SHOWN: &str = "v1c14-026#01";
     const ANSWERED: &str = "v1c14-029#02.01";
     const SILENT: &str = "v1c14-029#02.02";
+
     let body = move |run: &mut Run, tester: &mut Tester<'_>| -> Outcome {
         for port in 1..=tester.ports() {
             protect(run, tester, port, level)?;
@@ -135,6 +144,7 @@ pub(super) fn set(level: u8) -> Test {
                 vl_high_limit: before.vl_high_limit ^ 0x55,
                 ..before
             };
+
             run.step("4", "SubnSet(PortInfo) with the device's M_Key");
             let answer =
                 tester.must_have_status(run, ANSWERED, port, &Smp::set_port_info(0, &wanted), 0)?;
@@ -145,7 +155,9 @@ pub(super) fn set(level: u8) -> Test {
                 answer.port_info().vl_high_limit,
                 wanted.vl_high_limit,
             )?;
+
             run.step("7", "SubnSet(PortInfo) with other M_Keys is not answered");
+
             for key in [OTHER, 0] {
                 tester.must_be_silent(
                     run,
@@ -154,14 +166,17 @@ pub(super) fn set(level: u8) -> Test {
                     &Smp::set_port_info(0, &before).key(key),
                 )?;
             }
+
             run.step("8", "nothing has changed, and M_KeyViolations has counted");
             let now = tester.port_info(port, 0)?;
             run.check_eq(rule, "VLHighLimit", now.vl_high_limit, wanted.vl_high_limit)?;
             run.check_eq(rule, "M_KeyViolations", now.m_key_violations, 2)?;
             tester.set_m_key(port, 0, 0)?;
         }
+
         Ok(())
     };
+
     let wrong_set = |node: &ferroce_fabric::sma::Node, mad: &OnCable| {
         mad.asks(method::SET, attribute::PORT_INFO) && !knows_key(node, mad, mad.port)
     };

@@ -50,6 +50,7 @@ fn checks_zero(asked: u8) -> MadFaults {
 /// M_Key 0: everybody may.
 fn no_check(id: &'static str, asked: u8, free: &'static str, response: &'static str) -> Test {
     const COUNTED: &str = "C14_015#violations";
+
     let body = move |run: &mut Run, tester: &mut Tester<'_>| -> Outcome {
         for port in 1..=tester.ports() {
             for level in [2, 3] {
@@ -57,11 +58,13 @@ fn no_check(id: &'static str, asked: u8, free: &'static str, response: &'static 
                     "init",
                     format!("port {port}: M_Key 0, M_KeyProtectBits {level}"),
                 );
+
                 tester.set_m_key(port, 0, level)?;
                 run.step(
                     "1",
                     format!("method {asked:#x} with an M_Key that is not zero"),
                 );
+
                 let request = match asked {
                     method::GET => Smp::get(attribute::NODE_INFO),
                     _ => Smp::set_port_info(0, &tester.port_info_data(port, 0)?),
@@ -72,10 +75,13 @@ fn no_check(id: &'static str, asked: u8, free: &'static str, response: &'static 
                 let count = tester.m_key_violations(port)?;
                 run.check_eq(COUNTED, "M_KeyViolations", count, 0)?;
             }
+
             tester.set_m_key(port, 0, 0)?;
         }
+
         Ok(())
     };
+
     test(
         id,
         "C14-015",
@@ -102,6 +108,7 @@ fn no_check(id: &'static str, asked: u8, free: &'static str, response: &'static 
 fn every_attribute() -> Test {
     const SILENT: &str = "v1c14-029#01.02";
     const COUNTED: &str = "C14_016_attributes#violations";
+
     let attributes = [
         attribute::NODE_DESCRIPTION,
         attribute::NODE_INFO,
@@ -112,6 +119,7 @@ fn every_attribute() -> Test {
         attribute::VENDOR_DIAG,
         attribute::LED_INFO,
     ];
+
     test(
         "C14_016_attributes",
         "C14-016",
@@ -154,6 +162,7 @@ fn every_attribute() -> Test {
 fn counter() -> Test {
     const STOPS: &str = "C14_016_counter#stops";
     const RESET: &str = "C14_016_counter#reset";
+
     test(
         "C14_016_counter",
         "C14-016",
@@ -161,6 +170,7 @@ fn counter() -> Test {
         |run, tester| {
             tester.set_m_key(1, DUT, 2)?;
             run.step("1", "65,540 requests with another M_Key");
+
             for batch in 0..4_u32 {
                 for request in 0..16_385_u32 {
                     tester.send_mad(1, &Smp::get(attribute::NODE_INFO).key(OTHER))?;
@@ -171,6 +181,7 @@ fn counter() -> Test {
                 }
                 run.note(format!("{} are sent", (batch + 1) * 16_385));
             }
+
             let count = tester.m_key_violations(1)?;
             run.check_eq(STOPS, "M_KeyViolations", count, 0xffff)?;
             run.step("2", "SubnSet(PortInfo) with M_KeyViolations 5 and 0");
@@ -179,6 +190,7 @@ fn counter() -> Test {
                 let count = tester.m_key_violations(1)?;
                 run.check_eq(RESET, "M_KeyViolations", count, due)?;
             }
+
             tester.set_m_key(1, 0, 0)
         },
     )

@@ -19,7 +19,9 @@ fn is_silenced(tester: &mut Tester<'_>, port: u8, key: u64, due: bool) -> Outcom
     let Some(trap) = tester.receive_trap(port, patience)? else {
         return Ok(None);
     };
+
     tester.send_mad(port, &Smp::repress(&trap).key(key))?;
+
     // What was on its way already.
     while tester.receive_trap(port, Duration::ZERO)?.is_some() {}
     let within = match due {
@@ -54,6 +56,7 @@ fn verify_silenced(
 pub(super) fn no_check_of_repress() -> Test {
     const HEARD: &str = "C14_015_TrapRepress#heard";
     const COUNTED: &str = "C14_015_TrapRepress#violations";
+
     test("C14_015_TrapRepress", "C14-015", "no M_Key check of SubnTrapRepress where PortInfo:M_Key is zero", |run, tester| {
         for port in 1..=tester.ports() {
             tester.set_m_key(port, 0, 2)?;
@@ -75,6 +78,7 @@ pub(super) fn repress() -> Test {
     const WRONG: &str = "C14_016_TrapRepress#wrong-key";
     const COUNTED: &str = "C14_016_TrapRepress#violations";
     const RIGHT: &str = "C14_016_TrapRepress#right-key";
+
     test(
         "C14_016_TrapRepress",
         "C14-016",

@@ -12,6 +12,7 @@ use ferroce_wire::smp::{attribute, method, status};
 
 pub(super) fn responses() -> Test {
     const RULE: &str = "C14_003_responses#silent";
+
     test(
         "C14_003_responses",
         "C14-003",
@@ -45,6 +46,7 @@ pub(super) fn responses() -> Test {
 pub(super) fn not_answered() -> Test {
     const TRAP: &str = "C14_003_traps#trap";
     const REPRESS: &str = "C14_003_traps#repress";
+
     test(
         "C14_003_traps",
         "C14-003",
@@ -110,11 +112,13 @@ pub(super) fn version(id: &'static str, name: &'static str, edit: fn(&mut Smp, u
                 tester.must_have_status(run, &rule, 1, &request, status::BAD_VERSION)?;
             }
         }
+
         let lamp = tester.data(1, attribute::LED_INFO, 0)?;
         run.check(&rule, lamp == [0; 64], || {
             "a SubnSet of another version was carried out".to_owned()
         })
     };
+
     test(
         id,
         "C13-024",
@@ -137,6 +141,7 @@ pub(super) fn version(id: &'static str, name: &'static str, edit: fn(&mut Smp, u
 
 pub(super) fn header() -> Test {
     const SAME: &str = "C14_030_header#same";
+
     test("C14_030_header", "C14-030", "the answer has transaction, attribute, modifier, class and versions of the request", |run, tester| {
         for tid in [1, 0x8000_0000_0000_0000, u64::MAX, 0x0123_4567_89ab_cdef] {
             for route in [None, Some(crate::mad::lid_of(1))] {

@@ -27,6 +27,7 @@ pub(super) fn tests() -> Vec<Test> {
     ]
     .map(read_only)
     .into();
+
     tests.extend(
         [
             attribute::GUID_INFO,
@@ -36,6 +37,7 @@ pub(super) fn tests() -> Vec<Test> {
         ]
         .map(read_write),
     );
+
     tests.extend([
         unknown_attributes(),
         unknown_methods(),
@@ -45,16 +47,19 @@ pub(super) fn tests() -> Vec<Test> {
         other_classes(),
         no_agent(),
     ]);
+
     tests.push(version(
         "C13_024_base",
         "BaseVersion",
         |request, version| request.base_version = version,
     ));
+
     tests.push(version(
         "C13_024_class",
         "ClassVersion",
         |request, version| request.class_version = version,
     ));
+
     tests
 }
 
@@ -76,6 +81,7 @@ fn read_only(number: u16) -> Test {
             "a refused SubnSet has changed it".to_owned()
         })
     };
+
     test(id, "C14-003", format!("{name} has no SubnSet"), body)
         .covers(&["C14-3", "C14-27", "C14-31"])
         .asserts([UNSUPPORTED, READ_ONLY])
@@ -130,6 +136,7 @@ fn read_write(number: u16) -> Test {
         }
         Ok(())
     };
+
     test(
         id,
         "C14-003",

@@ -36,6 +36,7 @@ pub(super) fn unknown_attributes() -> Test {
                     )?;
                 }
             }
+
             Ok(())
         },
     )
@@ -58,6 +59,7 @@ pub(super) fn unknown_attributes() -> Test {
 pub(super) fn unknown_methods() -> Test {
     const RULE: &str = "C14_003_unknown_methods#status";
     const UNCHANGED: &str = "C14_003_unknown_methods#unchanged";
+
     test(
         "C14_003_unknown_methods",
         "C14-003",
@@ -74,6 +76,7 @@ pub(super) fn unknown_methods() -> Test {
                 },
             )
             .data;
+
             let known = [method::GET, method::SET, method::TRAP, method::TRAP_REPRESS];
             let mut sent = Vec::new();
             for asked in (0..0x80_u8).filter(|asked| !known.contains(asked)) {
@@ -81,12 +84,15 @@ pub(super) fn unknown_methods() -> Test {
                 let request = Smp::new(asked, attribute::PORT_INFO).with(data);
                 sent.push((asked, tester.send_mad(1, &request)?));
             }
+
             run.step(
                 "2",
                 "an answer, if there is one, says that there is no such method",
             );
+
             let timeout = tester.response_timeout(1);
             tester.sleep(timeout)?;
+
             for (asked, sent) in sent {
                 let answer = tester.answer_until(1, &sent, std::time::Duration::ZERO)?;
                 let good = answer.is_none_or(|answer| {
@@ -100,6 +106,7 @@ pub(super) fn unknown_methods() -> Test {
                     )
                 })?;
             }
+
             run.step("3", "PortInfo is as it was");
             let after = tester.port_info(1, 0)?;
             run.check_eq(UNCHANGED, "PortInfo", after, before)
@@ -137,6 +144,7 @@ pub(super) fn unknown_methods() -> Test {
 
 pub(super) fn other_classes() -> Test {
     const RULE: &str = "C14_003_classes#silent";
+
     test(
         "C14_003_classes",
         "C14-003",
@@ -182,6 +190,7 @@ pub(super) fn other_classes() -> Test {
 pub(super) fn no_agent() -> Test {
     const GET: &str = "S13_4_7_01#get-and-set";
     const SILENT: &str = "S13_4_7_01#others";
+
     test("S13_4_7_01", "13.4.7", "at queue pair 1 requests of a class without an agent are refused, and nothing else is answered", |run, tester| {
         // Vendor-specific and application classes, which nobody has here.
         for class in [0x0b_u8, 0x15, 0x30] {
@@ -200,6 +209,7 @@ pub(super) fn no_agent() -> Test {
                 }
             }
         }
+
         Ok(())
     })
     .covers(&["13.4.7"])

@@ -87,8 +87,10 @@ fn before_and_after(
         "3",
         format!("PerformanceGet({name}): these, and what asked for them, are counted"),
     );
+
     let mad = counters(tester, method::GET, number, port, 0);
     let after = ask(run, tester, rule, port, &mad, 0)?.mad;
+
     // Of the two requests here, the first one's answer and the second one's request.
     Ok((before, after, PACKETS + 1))
 }
@@ -110,12 +112,14 @@ fn counting(id: &'static str, number: u16, look: Look, name: &'static str) -> Te
                 &seen[..2],
                 &[due, due],
             )?;
+
             run.check_eq(
                 &words,
                 "words sent and received",
                 &seen[2..],
                 &[due * WORDS, due * WORDS],
             )?;
+
             if let Some(unicast) = &unicast {
                 let seen = more(by_kind(&before), by_kind(&after));
                 run.check_eq(
@@ -126,8 +130,10 @@ fn counting(id: &'static str, number: u16, look: Look, name: &'static str) -> Te
                 )?;
             }
         }
+
         Ok(())
     };
+
     let test = test(id, "16.1", format!("{name} counts packets and words"), body)
         .covers(&["16.1"])
         .asserts(rules)
@@ -145,6 +151,7 @@ fn counting(id: &'static str, number: u16, look: Look, name: &'static str) -> Te
                 })
             },
         ));
+
     match caught_unicast {
         Some(rule) => test.asserts([&rule]).mutant(takes_for_multicast(rule)),
         None => test,
@@ -215,6 +222,7 @@ pub(super) fn resets() -> Test {
     const OTHERS: &str = "S16_1_04#others";
     /// Bits of CounterSelect: packets sent and received.
     const XMIT_PKTS: u16 = 1 << 14;
+
     test(
         "S16_1_04",
         "16.1",
@@ -229,6 +237,7 @@ pub(super) fn resets() -> Test {
                 "1",
                 "PerformanceSet(PortCounters) with CounterSelect bit 14 and zeros",
             );
+
             let mad = counters(tester, method::SET, attribute::PORT_COUNTERS, 1, XMIT_PKTS);
             let shown = narrow(&ask(run, tester, RESET, 1, &mad, 0)?.mad);
             run.check_eq(RESET, "PortXmitPkts of the answer", shown[0], 0)?;
@@ -236,6 +245,7 @@ pub(super) fn resets() -> Test {
                 "2",
                 "PerformanceGet(PortCounters): only PortXmitPkts began anew",
             );
+
             let mad = counters(tester, method::GET, attribute::PORT_COUNTERS, 1, 0);
             let after = narrow(&ask(run, tester, RESET, 1, &mad, 0)?.mad);
             run.check_eq(RESET, "PortXmitPkts", after[0], 1)?;
@@ -262,6 +272,7 @@ pub(super) fn resets() -> Test {
                     format!("{what}: {seen}, must be {least} at least")
                 })?;
             }
+
             Ok(())
         },
     )
@@ -292,6 +303,7 @@ fn select(bits: u16) -> MadFaults {
 pub(super) fn port_select() -> Test {
     const OTHER: &str = "S16_1_05#other-port";
     const NONE: &str = "S16_1_05#no-port";
+
     test(
         "S16_1_05",
         "16.1",
@@ -305,6 +317,7 @@ pub(super) fn port_select() -> Test {
                         "PerformanceGet(PortCounters) of port {port}, by port {by} and by itself"
                     ),
                 );
+
                 let mad = counters(tester, method::GET, attribute::PORT_COUNTERS, port, 0);
                 let own = narrow(&ask(run, tester, OTHER, port, &mad, 0)?.mad);
                 for _ in 0..PACKETS {
@@ -318,6 +331,7 @@ pub(super) fn port_select() -> Test {
                     pma::data(&answer.mad)[1],
                     port,
                 )?;
+
                 let more = narrow(&answer.mad)[1].wrapping_sub(own[1]);
                 run.check_eq(
                     OTHER,
@@ -326,6 +340,7 @@ pub(super) fn port_select() -> Test {
                     PACKETS + u64::from(by == port),
                 )?;
             }
+
             run.step("2", "ports that do not exist");
             for none in [0, tester.ports() + 1, 0xfe] {
                 for number in [attribute::PORT_COUNTERS, attribute::PORT_COUNTERS_EXTENDED] {
@@ -333,6 +348,7 @@ pub(super) fn port_select() -> Test {
                     ask(run, tester, NONE, 1, &mad, status::INVALID_VALUE)?;
                 }
             }
+
             Ok(())
         },
     )

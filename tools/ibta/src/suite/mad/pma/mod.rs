@@ -67,6 +67,7 @@ fn answers(number: u16, edit: impl Fn(&mut Mad) + 'static) -> MadFaults {
 fn class_port_info() -> Test {
     const RULE: &str = "s16.1#class-port-info";
     const VERSIONS: &str = "s16.1#versions";
+
     test(
         "S16_1_01",
         "16.1",
@@ -86,6 +87,7 @@ fn class_port_info() -> Test {
                     (1, 1),
                 )?;
             }
+
             Ok(())
         },
     )

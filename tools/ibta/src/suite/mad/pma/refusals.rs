@@ -15,11 +15,13 @@ pub(super) fn refusals() -> Test {
     const ATTRIBUTE: &str = "S16_1_06#attribute";
     const METHOD: &str = "S16_1_06#method";
     const VERSION: &str = "S16_1_06#version";
+
     let has_no = |run: &mut Run, tester: &mut Tester<'_>, asked, number| {
         let mad = perf(tester, asked, number);
         let refused = status::UNSUPPORTED_ATTRIBUTE;
         ask(run, tester, ATTRIBUTE, 1, &mad, refused)
     };
+
     test(
         "S16_1_06",
         "16.1",
@@ -34,17 +36,21 @@ pub(super) fn refusals() -> Test {
                     has_no(run, tester, asked, number)?;
                 }
             }
+
             run.step(
                 "2",
                 "PerformanceSet(PortSamplesResult), which can only be read",
             );
+
             has_no(run, tester, method::SET, attribute::PORT_SAMPLES_RESULT)?;
             run.step("3", "methods that there are not");
             for asked in [0x03, 0x11, 0x7f] {
                 let mad = perf(tester, asked, attribute::PORT_COUNTERS);
                 ask(run, tester, METHOD, 1, &mad, status::UNSUPPORTED_METHOD)?;
             }
+
             run.step("4", "other versions");
+
             for (base, class) in [(2, 1), (1, 2), (0, 1), (1, 0)] {
                 let mut mad = perf(tester, method::GET, attribute::CLASS_PORT_INFO);
                 let header = MadHeader::parse(&mad).expect("a whole MAD");
@@ -56,6 +62,7 @@ pub(super) fn refusals() -> Test {
                 .emit(&mut mad);
                 ask(run, tester, VERSION, 1, &mad, status::BAD_VERSION)?;
             }
+
             Ok(())
         },
     )

@@ -94,6 +94,7 @@ fn read_only_body(run: &mut Run, tester: &mut Tester<'_>) -> Outcome {
             "1",
             format!("SubnGet(PortInfo) to port {port}, AttributeModifier 0"),
         );
+
         let zero = get(run, tester, port, 0)?;
         run.step("2", "the same with its own number: the same values");
         let own = get(run, tester, port, port)?;
@@ -104,6 +105,7 @@ fn read_only_body(run: &mut Run, tester: &mut Tester<'_>) -> Outcome {
             own.port_info().local_port_num,
             port,
         )?;
+
         for field in PortInfo::FIELDS
             .iter()
             .filter(|field| field.access == Access::Ro)
@@ -112,6 +114,7 @@ fn read_only_body(run: &mut Run, tester: &mut Tester<'_>) -> Outcome {
                 "3",
                 format!("SubnSet(PortInfo) with another {}", field.name),
             );
+
             for modifier in [0, port] {
                 let info = tester.port_info_data(port, 0)?;
                 let mut request = Smp::set_port_info(modifier, &info);
@@ -131,10 +134,12 @@ fn read_only_body(run: &mut Run, tester: &mut Tester<'_>) -> Outcome {
                 }
             }
         }
+
         run.step(
             "4",
             "SubnGet and SubnSet(PortInfo) of ports that do not exist",
         );
+
         let info = tester.port_info_data(port, 0)?;
         for none in [u32::from(ports) + 1, 0xfe, 0xff, 0x100, 0x7fff_ffff] {
             for request in [Smp::get(attribute::PORT_INFO), Smp::set_port_info(0, &info)] {
@@ -143,6 +148,7 @@ fn read_only_body(run: &mut Run, tester: &mut Tester<'_>) -> Outcome {
             }
         }
     }
+
     Ok(())
 }
 
@@ -218,6 +224,7 @@ fn legal_body(
                     port,
                     format!("SubnSet(PortInfo) to port {port}, AttributeModifier {modifier}, {} {value:#x}", field.name),
                 );
+
                 let mut request = Smp::set_port_info(modifier, &tester.port_info_data(port, 0)?);
                 field.store(&mut request.data, value);
                 let answer = tester.must_have_status(run, NO_ERROR, port, &request, 0)?;
@@ -233,8 +240,10 @@ fn legal_body(
                 }
             }
         }
+
         tester.good(port, &Smp::set_port_info(0, &original))?;
     }
+
     Ok(())
 }
 
@@ -300,12 +309,14 @@ fn illegal_body(
             }
             continue;
         }
+
         for modifier in [0, port] {
             for value in &values {
                 run.step(
                     port,
                     format!("SubnSet(PortInfo) to port {port}, AttributeModifier {modifier}, {} {value:#x}", field.name),
                 );
+
                 let mut request = Smp::set_port_info(modifier, &info);
                 field.store(&mut request.data, *value);
                 let answer = tester.must_answer(run, ILLEGAL, port, &request)?;
@@ -315,10 +326,12 @@ fn illegal_body(
                     answer.status(),
                     status::INVALID_VALUE,
                 )?;
+
                 let after = field.load(&tester.data(port, attribute::PORT_INFO, 0)?);
                 run.check_eq(kept, field.name, after, before)?;
             }
         }
     }
+
     run.check(ILLEGAL, true, String::new)
 }

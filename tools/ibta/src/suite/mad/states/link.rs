@@ -11,6 +11,7 @@ use std::time::Duration;
 pub(super) fn disabled() -> Test {
     const OFF: &str = "S07_2_05#off";
     const ON: &str = "S07_2_05#on";
+
     test(
         "S07_2_05",
         "7.2",
@@ -28,13 +29,16 @@ pub(super) fn disabled() -> Test {
                 );
                 Ok(tester.ask(1, &set)?.map(|answer| answer.status()))
             };
+
             run.step(
                 "1",
                 "SubnSet(PortInfo:PortPhysicalState = Disabled) of port 2, by port 1",
             );
+
             let status = command(tester, phys_state::DISABLED)?;
             run.check_eq(OFF, "MADHeader:Status", status, Some(0))?;
             run.step("2", "it is down, and stays so");
+
             for _ in 0..2 {
                 let info = tester.port_info(1, 2)?;
                 run.check_eq(
@@ -45,10 +49,12 @@ pub(super) fn disabled() -> Test {
                 )?;
                 tester.sleep(Duration::from_millis(400))?;
             }
+
             run.step(
                 "3",
                 "SubnSet(PortInfo:PortPhysicalState = Polling): it comes back",
             );
+
             let status = command(tester, phys_state::POLLING)?;
             run.check_eq(ON, "MADHeader:Status", status, Some(0))?;
             let info = tester.wait_for_state(1, 2, &[state::INIT])?;
@@ -58,6 +64,7 @@ pub(super) fn disabled() -> Test {
                 info.port_physical_state,
                 phys_state::LINK_UP,
             )?;
+
             tester.configure(2)
         },
     )
@@ -95,12 +102,14 @@ pub(super) fn lost() -> Test {
     const DOWN: &str = "S07_2_06#down";
     const DEFAULT: &str = "S07_2_06#default";
     const BACK: &str = "S07_2_06#back";
+
     test(
         "S07_2_06",
         "7.2",
         "a link that is lost goes to LinkDownDefaultState, and comes back to Initialize",
         |run, tester| {
             tester.check_ports(2)?;
+
             for default in [phys_state::SLEEP, phys_state::POLLING] {
                 run.step(
                     "1",
@@ -108,6 +117,7 @@ pub(super) fn lost() -> Test {
                         "LinkDownDefaultState {default} at port 2, and its cable is pulled out"
                     ),
                 );
+
                 tester.change(2, |info| info.link_down_default_state = default)?;
                 tester.rig().link(2, false)?;
                 let (begun, patience) = (tester.now(), tester.rig().patience());
@@ -116,6 +126,7 @@ pub(super) fn lost() -> Test {
                     tester.sleep(Duration::from_millis(20))?;
                     info = tester.port_info(1, 2)?;
                 }
+
                 run.check_eq(DOWN, "PortState", info.port_state, state::DOWN)?;
                 run.check_eq(
                     DEFAULT,
@@ -123,6 +134,7 @@ pub(super) fn lost() -> Test {
                     info.port_physical_state,
                     default,
                 )?;
+
                 run.step("2", "it is plugged in again");
                 tester.rig().link(2, true)?;
                 let info =
@@ -130,6 +142,7 @@ pub(super) fn lost() -> Test {
                 run.check_eq(BACK, "PortState", info.port_state, state::INIT)?;
                 tester.configure(2)?;
             }
+
             Ok(())
         },
     )

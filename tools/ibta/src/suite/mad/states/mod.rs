@@ -50,12 +50,14 @@ fn to_init(tester: &mut Tester<'_>, port: u8) -> Outcome<PortInfo> {
 
 fn way_up() -> Test {
     const STATE: &str = "S07_2_01#state";
+
     test(
         "S07_2_01",
         "7.2",
         "Initialize, Armed, Active: in this order, and no step left out",
         |run, tester| {
             to_init(tester, 1)?;
+
             for (now, refused, next) in [
                 (state::INIT, &[state::ACTIVE, state::INIT][..], state::ARMED),
                 (state::ARMED, &[state::INIT][..], state::ACTIVE),
@@ -80,6 +82,7 @@ fn way_up() -> Test {
                     let seen = tester.port_info(1, 0)?.port_state;
                     run.check_eq(STATE, "PortState", seen, now)?;
                 }
+
                 if next != now {
                     run.step(
                         "2",
@@ -91,6 +94,7 @@ fn way_up() -> Test {
                     run.check_eq(STATE, "PortState", seen, next)?;
                 }
             }
+
             tester.configure(1)
         },
     )
@@ -129,6 +133,7 @@ fn down_and_up() -> Test {
     const ANSWER: &str = "S07_2_02#answer";
     const INIT: &str = "S07_2_02#init";
     const KEPT: &str = "S07_2_02#kept";
+
     test(
         "S07_2_02",
         "7.2",
@@ -145,6 +150,7 @@ fn down_and_up() -> Test {
                 "3",
                 "LID and the way to the subnet manager are as they were",
             );
+
             let kept = |info: &PortInfo| {
                 (
                     info.lid,
@@ -154,6 +160,7 @@ fn down_and_up() -> Test {
                     info.gid_prefix,
                 )
             };
+
             run.check_eq(KEPT, "what it was given", kept(&info), kept(&before))?;
             tester.configure(1)
         },

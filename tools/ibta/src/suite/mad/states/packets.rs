@@ -44,6 +44,7 @@ fn deaf(qp: u32, in_state: u8) -> impl Fn() -> MadFaults {
 pub(super) fn smps() -> Test {
     const INIT: &str = "v1c07-001#07";
     const ARMED: &str = "v1c07-001#14";
+
     test(
         "C07_001_01",
         "C07-001",
@@ -56,6 +57,7 @@ pub(super) fn smps() -> Test {
                         "port {port} in Initialize: SubnGet(NodeInfo), by directed route and by LID"
                     ),
                 );
+
                 to_init(tester, port)?;
                 let get = Smp::get(attribute::NODE_INFO);
                 for request in [get, get.to_lid(lid_of(port))] {
@@ -70,6 +72,7 @@ pub(super) fn smps() -> Test {
                 run.check_eq(ARMED, "PortState after SMPs", seen, state::ARMED)?;
                 tester.configure(port)?;
             }
+
             Ok(())
         },
     )
@@ -93,6 +96,7 @@ pub(super) fn smps() -> Test {
 pub(super) fn data() -> Test {
     const DROPPED: &str = "S07_2_03#initialize";
     const TAKEN: &str = "S07_2_03#active";
+
     test(
         "S07_2_03",
         "7.2",
@@ -132,6 +136,7 @@ pub(super) fn data() -> Test {
                     if mad.envelope.qp != 1 || info.port_state != state::INIT {
                         return vec![mad];
                     }
+
                     let steps = [state::ARMED, state::ACTIVE].map(|port_state| {
                         let info = PortInfo {
                             port_state,
@@ -144,6 +149,7 @@ pub(super) fn data() -> Test {
                             port: mad.port,
                         }
                     });
+
                     steps.into_iter().chain([mad]).collect()
                 })
                 .tx_drop(|_, mad| mad.header().tid == 7)
@@ -154,6 +160,7 @@ pub(super) fn data() -> Test {
 pub(super) fn armed() -> Test {
     const ACTIVE: &str = "S07_2_04#active";
     const ANSWERED: &str = "S07_2_04#answered";
+
     test(
         "S07_2_04",
         "7.2",
