@@ -1,6 +1,7 @@
-// Every rank exchanges data with every other one by messages, collectives and one-sided operations, and compares each byte and
-// sum with what it must be. One line for each kind, from rank 0: "ok WHAT, N bytes" or "not ok WHAT: ERRORS errors".
-// mpi_exchange in-turn: no two ranks compare and swap at once.
+// Every rank exchanges data with every other one by messages, collectives and one-sided operations,
+// and compares each byte and sum with what it must be. One line for each kind, from rank 0: "ok
+// WHAT, N bytes" or "not ok WHAT: ERRORS errors". mpi_exchange in-turn: no two ranks compare and
+// swap at once.
 
 #include <mpi.h>
 #include <stdint.h>
@@ -15,7 +16,8 @@ static const int sizes[] = { 0, 1, 8, 4096, 65536, 1 << 20 };
 #define SIZES ((int)(sizeof(sizes) / sizeof(sizes[0])))
 #define LARGEST (1 << 20)
 
-// Nothing that repeats with the length of a packet, and different for each sender, receiver and size.
+// Nothing that repeats with the length of a packet, and different for each sender, receiver and
+// size.
 static unsigned char byte_of(int from, int to, int size, int at)
 {
 	return (unsigned char)(from * 31 + to * 17 + size % 251 + at * 7 % 253 + at / 4096);
@@ -78,7 +80,8 @@ static void messages(void)
 				compare(in + (size_t)peer * LARGEST, peer, rank, size);
 	}
 
-	// One after the other: a message whose receive was not there when it came, and one that waits for its receiver.
+	// One after the other: a message whose receive was not there when it came, and one that
+	// waits for its receiver.
 	int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
 	for (int i = 0; i < 200; i++) {
 		int size = (i * 977) % 20000;
@@ -156,8 +159,8 @@ static void collectives(void)
 	free(all);
 }
 
-// A window of each rank's with a slot of LARGEST bytes for every other rank, and numbers that all add to.
-// `in_turn`: one rank at a time compares and swaps.
+// A window of each rank's with a slot of LARGEST bytes for every other rank, and numbers that all
+// add to. `in_turn`: one rank at a time compares and swaps.
 static void one_sided(int in_turn)
 {
 	enum { ADDS = 100 };

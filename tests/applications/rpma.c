@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// librpma between two ends: `rpma serve ADDRESS PORT` and `rpma ask ADDRESS PORT`. The one that asks reads half of the other's memory, writes to the other
-// half, flushes, writes a word atomically, and reads all of it back. Both compare every byte.
+// librpma between two ends: `rpma serve ADDRESS PORT` and `rpma ask ADDRESS PORT`. The one that
+// asks reads half of the other's memory, writes to the other half, flushes, writes a word
+// atomically, and reads all of it back. Both compare every byte.
 
 #include <infiniband/verbs.h>
 #include <librpma.h>

@@ -48,7 +48,8 @@ void list_tests(const param *p, int number)
 
 _Noreturn void finish(int code)
 {
-	// Not exit(): what the library does then is not what is tested, and a test ends where it ends.
+	// Not exit(): what the library does then is not what is tested, and a test ends where it
+	// ends.
 	fflush(stdout);
 	_exit(code);
 }
@@ -59,7 +60,8 @@ void require(int result)
 		FAIL("a correct call failed");
 }
 
-// A call that is to be refused posts nothing either. Before exs_init() there is nothing that could be asked.
+// A call that is to be refused posts nothing either. Before exs_init() there is nothing that could
+// be asked.
 static int no_event(const param *p, const struct test_case *c)
 {
 	struct timeval none = {0, 0};

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What every test program here is made of. A program is a table of test cases and the call that they are about; each case runs
-// in a process of its own, for a bounded time, and ends in exactly one result. What the cases are called is in the setup files.
+// What every test program here is made of. A program is a table of test cases and the call that
+// they are about; each case runs in a process of its own, for a bounded time, and ends in exactly
+// one result. What the cases are called is in the setup files.
 //
-// A case that expects an error is data: the state that the library is brought to, the parameter that is spoiled, the errno.
-// A case that does more has a function of its own, which ends in print_pass, print_fail or one of the _macro functions.
+// A case that expects an error is data: the state that the library is brought to, the parameter
+// that is spoiled, the errno. A case that does more has a function of its own, which ends in
+// print_pass, print_fail or one of the _macro functions.
 
 #ifndef CASE_H
 #define CASE_H
@@ -19,10 +21,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The modes that a case is performed in; none means both. ONLY_IPV4 leaves it out where the address is another.
+// The modes that a case is performed in; none means both. ONLY_IPV4 leaves it out where the address
+// is another.
 enum { BLOCKING = 1, NON_BLOCKING = 2, BOTH = 3, ONLY_IPV4 = 4 };
 
-// An answer: a descriptor of a new socket. Which number it is differs from run to run: the result says 0.
+// An answer: a descriptor of a new socket. Which number it is differs from run to run: the result
+// says 0.
 enum { A_SOCKET = -1000 };
 
 struct test_case {
@@ -91,9 +95,11 @@ void require(int result);
 // The same in either process: the other one tells on standard error.
 _Noreturn void finish(int code);
 
-// Waits until the other process has come to the same place: the first time at the first FIFO, then at the second, and so on in turn.
+// Waits until the other process has come to the same place: the first time at the first FIFO, then
+// at the second, and so on in turn.
 void meet(param *p);
-// The other process does nothing, whatever happens to it, until it is told to go on. Returns when it has stopped.
+// The other process does nothing, whatever happens to it, until it is told to go on. Returns when
+// it has stopped.
 void stop_peer(void);
 void continue_peer(void);
 // Ends the other process by SIGKILL and waits until it is gone.

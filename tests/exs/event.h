@@ -7,7 +7,8 @@
 
 #include "case.h"
 
-// The next event from the queue of p, whatever it is; the test fails if there is none within seconds.
+// The next event from the queue of p, whatever it is; the test fails if there is none within
+// seconds.
 exs_event_t next_event(const param *p);
 // The next event, which must be of this type, socket and errno and carry p's ahandle, and must come
 // within seconds. The test fails if not.

@@ -7,7 +7,8 @@
 
 #include "case.h"
 
-// Makes p's file, of this size, with the pattern in it, and an element of p's vector that names all of it by descriptor.
+// Makes p's file, of this size, with the pattern in it, and an element of p's vector that names all
+// of it by descriptor.
 int make_file(param *p, off_t size);
 // A file of this size without blocks on the disk.
 int make_sparse_file(param *p, off_t size);

@@ -7,7 +7,8 @@
 #define GROUP(number, function, FUNCTION) \
 	{"exs_" #function, number, all_##function##_tests, FUNCTION##_TESTS, list_##function##_tests}
 
-// 5.2 has the functions of the ES-API, 5.3 those of the library's own; five of them have no section there.
+// 5.2 has the functions of the ES-API, 5.3 those of the library's own; five of them have no section
+// there.
 static const struct test_group groups[] = {
 	GROUP("5.2.1", accept, ACCEPT),
 	GROUP("5.2.2", connect, CONNECT),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What the framework and the test functions pass each other: everything a call of the library takes is here, set to good
-// values before a test, spoiled by the test where a bad value is wanted.
+// What the framework and the test functions pass each other: everything a call of the library takes
+// is here, set to good values before a test, spoiled by the test where a bad value is wanted.
 
 #ifndef PARAM_H
 #define PARAM_H
@@ -23,7 +23,8 @@ struct iter {
 };
 
 typedef struct param {
-	// The function under test, without its arguments, and its test group where that is not the function's own.
+	// The function under test, without its arguments, and its test group where that is not the
+	// function's own.
 	const char *func, *group;
 	// The table of tests, or, where they are blocks of a function, their number.
 	const struct program *program;
@@ -47,7 +48,8 @@ typedef struct param {
 	int version;
 	int flags;
 	int family, socktype, protocol;
-	// The socket under test; once a connection is accepted that one, and the one that listens beside it.
+	// The socket under test; once a connection is accepted that one, and the one that listens
+	// beside it.
 	int fd, listen_fd;
 	int how;
 	// As calls take it, and all of it.
@@ -76,7 +78,8 @@ typedef struct param {
 	unsigned char send_store[TEST_BUFSIZE], recv_store[TEST_BUFSIZE];
 } param;
 
-// What byte number i of everything that is sent is. The period is odd, so that blocks in the wrong place show.
+// What byte number i of everything that is sent is. The period is odd, so that blocks in the wrong
+// place show.
 static inline unsigned char pattern(uint64_t i)
 {
 	return (i * 167 + (i >> 8) * 31) % 251;

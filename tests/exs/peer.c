@@ -137,7 +137,8 @@ void kill_peer_later(unsigned microseconds)
 void kill_peer(void)
 {
 	expect_peer_death();
-	// Its process id is nobody's once it is collected: not before the one who is to kill it has done so.
+	// Its process id is nobody's once it is collected: not before the one who is to kill it has
+	// done so.
 	if (has_killer)
 		pthread_join(killer, NULL);
 	else

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// The other process of a test: this program again, behind the words of $PEER_COMMAND (one a line) where it is to run on
-// another host. The two wait for each other at the FIFOs.
+// The other process of a test: this program again, behind the words of $PEER_COMMAND (one a line)
+// where it is to run on another host. The two wait for each other at the FIFOs.
 
 #ifndef PEER_H
 #define PEER_H

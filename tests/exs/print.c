@@ -74,7 +74,8 @@ void print_begin(const param *p)
 	make_head(p->test_number, p->test_value, p->test_name);
 }
 
-// In the other process of a test there is no test to report of: it tells what failed on standard error.
+// In the other process of a test there is no test to report of: it tells what failed on standard
+// error.
 static int note(bool pass, long value, const char *reason)
 {
 	if (!has_test) {

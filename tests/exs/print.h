@@ -4,8 +4,10 @@
 //
 //   number : expected value : name : mode : PASS or FAIL : return value : reason
 //
-// The name ends with the test group, in brackets. There is no colon within a field. Nothing in a line changes from run to run, so that two logs can be compared with diff. The process of a test notes its result
-// in memory that it shares with the framework, which prints it when the process has ended: a crash at the end counts too.
+// The name ends with the test group, in brackets. There is no colon within a field. Nothing in a
+// line changes from run to run, so that two logs can be compared with diff. The process of a test
+// notes its result in memory that it shares with the framework, which prints it when the process
+// has ended: a crash at the end counts too.
 
 #ifndef PRINT_H
 #define PRINT_H
@@ -17,7 +19,8 @@ void print_open_log(void);
 
 // The test whose result comes next.
 void print_begin(const param *p);
-// Prints its result, now that its process has ended with this status: 0 if it passed, 1 if it failed, -1 if it was not performed.
+// Prints its result, now that its process has ended with this status: 0 if it passed, 1 if it
+// failed, -1 if it was not performed.
 int print_verdict(int status);
 // What it is called by now, in its process.
 void print_head(const param *p);
@@ -31,8 +34,8 @@ int print_message(const char *msg);
 // Of a program's tests.
 void print_sum(const param *p, int passed, int failed);
 
-// The result of a call that answers a number. It passes if the return value is the expected one and, where that is -1, errno is
-// ret_errno.
+// The result of a call that answers a number. It passes if the return value is the expected one
+// and, where that is -1, errno is ret_errno.
 int print_macro(int test, const char *exp, const char *name, long ret_value, long ret_expected, int ret_errno);
 int print_mhandle_macro(int test, const char *exp, const char *name, exs_mhandle_t ret_value, int ret_errno);
 int print_qhandle_macro(int test, const char *exp, const char *name, exs_qhandle_t ret_value, int ret_errno);

@@ -34,7 +34,8 @@ static int ends_within(pid_t child, unsigned seconds)
 	return count;
 }
 
-// Whatever a test leaves behind is in its process group, and ours to collect once its parent is gone.
+// Whatever a test leaves behind is in its process group, and ours to collect once its parent is
+// gone.
 static void end_group(pid_t group)
 {
 	kill(-group, SIGKILL);

@@ -27,8 +27,9 @@ static void limit_child(void)
 	time_limit(WHOLE_LIMIT);
 }
 
-// Beside what the command line says: the server's address, the log file, and a working directory with the FIFOs, fifo1 and fifo2,
-// which goes with the process. Neither it nor its children outlive their time.
+// Beside what the command line says: the server's address, the log file, and a working directory
+// with the FIFOs, fifo1 and fifo2, which goes with the process. Neither it nor its children outlive
+// their time.
 int setup_options(int argc, char *argv[], param *of)
 {
 	int done = parse_options(argc, argv, of);

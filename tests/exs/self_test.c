@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// The framework's own test: what it makes of tests that end in all the ways in which tests end. No library is called.
+// The framework's own test: what it makes of tests that end in all the ways in which tests end. No
+// library is called.
 
 #include "case.h"
 

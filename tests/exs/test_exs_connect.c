@@ -56,7 +56,8 @@ static void both_timeouts(param *p)
 	ok(p);
 }
 
-// The other process is there, but asleep: its daemon has the request, and nobody answers it. Later somebody does.
+// The other process is there, but asleep: its daemon has the request, and nobody answers it. Later
+// somebody does.
 static void nobody_answers(param *p)
 {
 	static const struct timeval timeout = {0, 200000};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What the figures of the thesis show, as programs of their own (figures), at whatever address and port the tests are.
+// What the figures of the thesis show, as programs of their own (figures), at whatever address and
+// port the tests are.
 
 #include "setup/peers.h"
 #include "setup/sending_files.h"

@@ -62,7 +62,8 @@ static void pings(param *p)
 	print_pass(0);
 }
 
-// Sizes from one byte to a mebibyte, every other one from registered memory. A stream: the other side's buffers are cut elsewhere.
+// Sizes from one byte to a mebibyte, every other one from registered memory. A stream: the other
+// side's buffers are cut elsewhere.
 static void peer_sends_all_sizes(param *p)
 {
 	uint64_t at = 0;
@@ -161,7 +162,8 @@ static void cut_message(param *p)
 	print_pass(0);
 }
 
-// The sender posts all that it may; the receiver takes it in small pieces, beginning when the sender has been held back.
+// The sender posts all that it may; the receiver takes it in small pieces, beginning when the
+// sender has been held back.
 static void peer_is_slow(param *p)
 {
 	uint64_t at = 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// The other process is killed at a random moment of each operation. The operation ends, with the right errno, and leaves
-// nothing behind: no registration in use, no queue in use, no descriptor. The moments come from $EXS_TEST_SEED, else from 1.
+// The other process is killed at a random moment of each operation. The operation ends, with the
+// right errno, and leaves nothing behind: no registration in use, no queue in use, no descriptor.
+// The moments come from $EXS_TEST_SEED, else from 1.
 
 #include "setup/one_process.h"
 #include "setup/peers.h"
@@ -38,7 +39,8 @@ static int descriptors(void)
 	return count;
 }
 
-// Fewer than there were: at once, or when the device below is done with a connection that has ended. It has seconds.
+// Fewer than there were: at once, or when the device below is done with a connection that has
+// ended. It has seconds.
 static void check_descriptors(int before)
 {
 	int now;
@@ -146,8 +148,8 @@ static void peer_accepts_for_ever(param *p)
 	}
 }
 
-// Closed and freed, nothing is left in use; a connection of the same process works as ever, and no descriptor is lost of the
-// `before` that there were.
+// Closed and freed, nothing is left in use; a connection of the same process works as ever, and no
+// descriptor is lost of the `before` that there were.
 static void check_remains(param *p, int before)
 {
 	exs_mhandle_t mh = p->mh;
@@ -213,7 +215,8 @@ static void while_connecting(param *p)
 	killed(p, connects, is_refused);
 }
 
-// One that comes when the other process is dead, so that an accept has an end: it alone sends a byte.
+// One that comes when the other process is dead, so that an accept has an end: it alone sends a
+// byte.
 static void *comes_afterwards(void *of)
 {
 	const param *p = of;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Both forms of the operations in one program: in each mode what the tests of the single functions leave to the other one. In
-// blocking mode operations with events, in non-blocking mode operations that wait, and in both the abbreviations of those.
+// Both forms of the operations in one program: in each mode what the tests of the single functions
+// leave to the other one. In blocking mode operations with events, in non-blocking mode operations
+// that wait, and in both the abbreviations of those.
 
 #include "setup/exs_blocking_accept_setup.h"
 #include "setup/exs_blocking_close_setup.h"
@@ -37,8 +38,8 @@ static void with_events(param *p)
 	p->flags = 0;
 }
 
-// The two ends of a stream, each with all that it does in one form. First a message there, then one back from registered
-// memory, a file there, one back, and the end.
+// The two ends of a stream, each with all that it does in one form. First a message there, then one
+// back from registered memory, a file there, one back, and the end.
 static void converse_as_server(param *p)
 {
 	require(accepted(p));
@@ -226,7 +227,8 @@ static int takes_all_its_time(const param *p, int count)
 	return ret;
 }
 
-// Several sends in progress: their events, in their order, one each; a wait for so many; and no more than there are.
+// Several sends in progress: their events, in their order, one each; a wait for so many; and no
+// more than there are.
 static void events_in_order(param *p)
 {
 	enum { COUNT = 6 };
@@ -294,7 +296,8 @@ static void cut_and_end(param *p)
 	print_pass(0);
 }
 
-// The event of an accept has the peer's address, where it was wanted, with its length, and the new socket.
+// The event of an accept has the peer's address, where it was wanted, with its length, and the new
+// socket.
 static void accept_event(param *p)
 {
 	static struct sockaddr_storage from;
@@ -353,7 +356,8 @@ static void busy(param *p)
 	print_pass(0);
 }
 
-// Nobody is told of what nobody wants to be told of; all else is told. The number of events says so before they are taken.
+// Nobody is told of what nobody wants to be told of; all else is told. The number of events says so
+// before they are taken.
 static void unsignaled(param *p)
 {
 	int count = -1;

@@ -68,7 +68,8 @@ static void too_many_to_wait_for(param *p)
 	p->evtvec_cnt = -EXS_EVTVEC_MAX - 1;
 }
 
-// Sends so many messages without waiting for them, each with an ahandle of its own, then has all their events counted.
+// Sends so many messages without waiting for them, each with an ahandle of its own, then has all
+// their events counted.
 static void post_sends(param *p, int count)
 {
 	for (int i = 0; i < count; i++)

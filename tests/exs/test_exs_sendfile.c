@@ -79,7 +79,8 @@ static void unsignaled(param *p)
 
 enum { LONG_FILE = 64 << 20 };
 
-// Cut when it has begun: nobody takes its bytes yet, and only the first few of them are on their way.
+// Cut when it has begun: nobody takes its bytes yet, and only the first few of them are on their
+// way.
 static void cut_short(param *p)
 {
 	require(with_own_queue(p));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Several threads: each with a connection of its own, both directions of one connection, one queue for all.
+// Several threads: each with a connection of its own, both directions of one connection, one queue
+// for all.
 
 #include "setup/peers.h"
 

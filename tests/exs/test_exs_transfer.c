@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// A file from end to end, without its bytes in the memory of either program. How many MiB: $EXS_TEST_FILE_MIB, else 64; 5120 is
-// the five gigabytes for which the usual limit of a file is lifted.
+// A file from end to end, without its bytes in the memory of either program. How many MiB:
+// $EXS_TEST_FILE_MIB, else 64; 5120 is the five gigabytes for which the usual limit of a file is
+// lifted.
 
 #include "setup/peers.h"
 #include "setup/sending_files.h"
@@ -58,7 +59,8 @@ static void check_file(param *p, off_t size)
 	}
 }
 
-// Places in a file that is empty otherwise: both ends of it, around the limit, and in the middle of nowhere.
+// Places in a file that is empty otherwise: both ends of it, around the limit, and in the middle of
+// nowhere.
 static const off_t marks[] = {
 	0, 4095, BLOCK - 4, (off_t)123456789, EXS_FILE_LIMIT - 4, EXS_FILE_LIMIT + 7777, HUGE_FILE - sizeof(uint64_t),
 };
@@ -135,7 +137,8 @@ static long growth_during(param *p, void (*what)(param *p))
 	return most - before;
 }
 
-// Bytes that the transfer's event names. Waits as long as that takes, which may be more than the usual time for an event.
+// Bytes that the transfer's event names. Waits as long as that takes, which may be more than the
+// usual time for an event.
 static off_t bytes_of_event(param *p)
 {
 	exs_event_t event;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Arguments that make no sense, verb by verb, as the manual pages and the kernel's checks have them: unknown flags and masks, nothing
-// where something must be, lengths and counts out of range, lists of requests with a bad one in the middle. Each is refused with the errno
-// that is due, as the value and in `errno`, and harms nothing.
+// Arguments that make no sense, verb by verb, as the manual pages and the kernel's checks have
+// them: unknown flags and masks, nothing where something must be, lengths and counts out of range,
+// lists of requests with a bad one in the middle. Each is refused with the errno that is due, as
+// the value and in `errno`, and harms nothing.
 
 #include "answers.h"
 #include "endpoint.h"
@@ -13,9 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
-// An attribute of ibv_modify_qp(3) that came with packet pacing (IBV_QP_RATE_LIMIT), and one that nobody has named.
+// An attribute of ibv_modify_qp(3) that came with packet pacing (IBV_QP_RATE_LIMIT), and one that
+// nobody has named.
 enum { QP_RATE_LIMIT = 1 << 25, QP_UNKNOWN = 1 << 30 };
-// A right of the range of which a device may take as little as it wants, and one that must be known to be granted.
+// A right of the range of which a device may take as little as it wants, and one that must be known
+// to be granted.
 enum { ACCESS_OPTIONAL = 1 << 29, ACCESS_UNKNOWN = 1 << 19 };
 
 static struct endpoint *e;
@@ -56,7 +59,8 @@ static void masks_and_flags(void)
 	struct ibv_srq *srq = new_srq();
 	struct ibv_gid_entry entry;
 
-	// What is beyond the attributes of old is not for this device, as it is for no other that has no packet pacing.
+	// What is beyond the attributes of old is not for this device, as it is for no other that
+	// has no packet pacing.
 	REFUSED(ibv_modify_qp(e->qp, &attr, QP_RATE_LIMIT), EOPNOTSUPP);
 	REFUSED(ibv_modify_qp(e->qp, &attr, QP_UNKNOWN), EOPNOTSUPP);
 	REFUSED(ibv_modify_qp(e->qp, &attr, IBV_QP_STATE), EINVAL);
@@ -271,7 +275,8 @@ static void xrc_domains_of_files(void)
 	unharmed();
 }
 
-// In vain: what is not there is not waited for where the descriptor does not wait, and names that nothing has are not found.
+// In vain: what is not there is not waited for where the descriptor does not wait, and names that
+// nothing has are not found.
 static void nothing_there(void)
 {
 	set_up();

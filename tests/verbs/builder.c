@@ -277,7 +277,8 @@ static void creation_is_checked(void)
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 }
 
-// Two queue pairs of this process that are connected to each other, each built for by a thread of its own.
+// Two queue pairs of this process that are connected to each other, each built for by a thread of
+// its own.
 static struct building {
 	struct endpoint *e;
 	struct ibv_qp_ex *qp;
@@ -301,8 +302,9 @@ static void open_building(struct building *b, uint32_t seed)
 	b->seed = seed;
 }
 
-// Whatever a program may do, it may do between ibv_wr_start and ibv_wr_complete: here all that it does but to fill in the
-// request, so that its own packets and the other thread's have to be handled there.
+// Whatever a program may do, it may do between ibv_wr_start and ibv_wr_complete: here all that it
+// does but to fill in the request, so that its own packets and the other thread's have to be
+// handled there.
 static void *build_and_poll(void *argument)
 {
 	struct building *b = argument;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What librdmacm asks about an id is answered from what came along with the id's events. Here things happen to ids after
-// that: by the program's own commands, on other channels, by the peer, in children. What is answered then must be
-// what is true then. The ids have no queue pairs.
+// What librdmacm asks about an id is answered from what came along with the id's events. Here
+// things happen to ids after that: by the program's own commands, on other channels, by the peer,
+// in children. What is answered then must be what is true then. The ids have no queue pairs.
 
 #include "cm_ids.h"
 #include "own_address.h"
@@ -272,7 +272,8 @@ static void events_of_others_stay_in_order(void)
 	CHECK_EQ(rdma_destroy_id(other), 0);
 }
 
-// A listener of one waiting request has room again as soon as that is taken; a request that finds none comes again seconds later.
+// A listener of one waiting request has room again as soon as that is taken; a request that finds
+// none comes again seconds later.
 static void a_request_that_is_taken_makes_room(void)
 {
 	struct pair p;
@@ -291,7 +292,8 @@ static void a_request_that_is_taken_makes_room(void)
 	}
 }
 
-// Events have the peer's two depths the other way round: what one side may have outstanding is what the other has room for.
+// Events have the peer's two depths the other way round: what one side may have outstanding is what
+// the other has room for.
 static void depths_are_the_peers_turned_round(void)
 {
 	struct pair p;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What ids are told when the device changes under them. Each test says "ready" and waits until who runs it has made the change.
+// What ids are told when the device changes under them. Each test says "ready" and waits until who
+// runs it has made the change.
 
 #include "cm_ids.h"
 #include "own_address.h"

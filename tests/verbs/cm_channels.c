@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Event channels as the descriptors that they are: waiting for events with poll and epoll, without waiting, what interrupts it, who may
-// use a channel, its end, and having no more descriptors.
+// Event channels as the descriptors that they are: waiting for events with poll and epoll, without
+// waiting, what interrupts it, who may use a channel, its end, and having no more descriptors.
 
 #include "cm_ids.h"
 
@@ -59,7 +59,8 @@ static void watch(int epoll, struct rdma_event_channel *channel, uint32_t how)
 	CHECK(!epoll_ctl(epoll, EPOLL_CTL_ADD, channel->fd, &event), "epoll_ctl: %s", strerror(errno));
 }
 
-// The channel of which epoll tells, which is that there is something to read and nothing else; NULL for none.
+// The channel of which epoll tells, which is that there is something to read and nothing else; NULL
+// for none.
 static struct rdma_event_channel *told(int epoll, int milliseconds)
 {
 	struct epoll_event event;
@@ -93,7 +94,8 @@ static void untaken(struct pair *p, int count)
 
 	for (int i = 0; i < count; i++)
 		connecting(p->client, &p->address);
-	// A later one is there, and whoever brings events has done something else since: so these are, too.
+	// A later one is there, and whoever brings events has done something else since: so these
+	// are, too.
 	request(&last);
 	CHECK_EQ(rdma_destroy_id(last.active), 0);
 }
@@ -239,7 +241,8 @@ static void *come_for_an_event(void *unused)
 	exit(255);
 }
 
-// As rping ends: it closes the channel while a thread of its may come back for the next event, and takes an error for the end.
+// As rping ends: it closes the channel while a thread of its may come back for the next event, and
+// takes an error for the end.
 static void ending_with_a_thread_at_the_channel(void)
 {
 	pid_t child = fork();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// A server of connections without queue pairs that accepts whoever asks, for as long as it lives, and says of each address that asks how much it had
-// looked at before; and a client that connects to it once. For floods, in which most of who ask are nobody.
+// A server of connections without queue pairs that accepts whoever asks, for as long as it lives,
+// and says of each address that asks how much it had looked at before; and a client that connects
+// to it once. For floods, in which most of who ask are nobody.
 //
 //   cm_crowd server ADDRESS PORT
 //   cm_crowd client ADDRESS PORT
@@ -34,7 +35,8 @@ static void tell(struct rdma_cm_id *id, int before)
 	fflush(stdout);
 }
 
-// Of a flood's requests most are given up while the server looks at them: no call about them need succeed.
+// Of a flood's requests most are given up while the server looks at them: no call about them need
+// succeed.
 static void serve(struct sockaddr_in *address)
 {
 	struct rdma_event_channel *channel = new_channel();

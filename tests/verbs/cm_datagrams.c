@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Datagram services (`RDMA_PS_UDP`): who asks for one, who answers, and what goes wrong between them. A question is one message and its
-// answer another, after which neither knows of the other. The ids have no queue pairs.
+// Datagram services (`RDMA_PS_UDP`): who asks for one, who answers, and what goes wrong between
+// them. A question is one message and its answer another, after which neither knows of the other.
+// The ids have no queue pairs.
 
 #include "cm_ids.h"
 #include "own_address.h"

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// How calls of rdma_cm fail: -1, with the errno that the kernel's connection manager has for it, whatever state the id is in. An id is
-// led from its making to the end of its connection, and all that its state does not allow is tried on the way; the connection comes about all
-// the same. What librdmacm refuses by itself is here where it keeps the kernel from being asked. Private data of requests and answers, options
-// and channels are in cm_errors.c, cm_options.c and cm_channels.c.
+// How calls of rdma_cm fail: -1, with the errno that the kernel's connection manager has for it,
+// whatever state the id is in. An id is led from its making to the end of its connection, and all
+// that its state does not allow is tried on the way; the connection comes about all the same. What
+// librdmacm refuses by itself is here where it keeps the kernel from being asked. Private data of
+// requests and answers, options and channels are in cm_errors.c, cm_options.c and cm_channels.c.
 
 #include "answers.h"
 #include "cm_ids.h"
@@ -64,7 +65,8 @@ static void no_datagrams(struct rdma_cm_id *id)
 	MINUS_ONE(rdma_leave_multicast(id, (struct sockaddr *)&group), EADDRNOTAVAIL);
 }
 
-// rdma_resolve_route(3), rdma_connect(3) and rdma_accept(3) of librdmacm crash with ids that have no device.
+// rdma_resolve_route(3), rdma_connect(3) and rdma_accept(3) of librdmacm crash with ids that have
+// no device.
 static void a_new_id(void)
 {
 	struct rdma_event_channel *channel = new_channel();
@@ -139,7 +141,8 @@ static void the_listening_side(void)
 	no_connection(id);
 	no_datagrams(id);
 
-	// It listens. Ending what is not connected is no error from here on, as the kernel does nothing then.
+	// It listens. Ending what is not connected is no error from here on, as the kernel does
+	// nothing then.
 	CHECK(!rdma_listen(id, 1), "rdma_listen: %s", strerror(errno));
 	p.address = own;
 	p.address.sin_port = rdma_get_src_port(id);
@@ -291,7 +294,8 @@ static void news_of_a_connection(void)
 	CHECK_EQ(rdma_destroy_id(p.passive), 0);
 }
 
-// Asked to accept what is no request, or to go on with it, an end has the request refused: the kernel does so whatever fails.
+// Asked to accept what is no request, or to go on with it, an end has the request refused: the
+// kernel does so whatever fails.
 static void what_refuses_a_request(void)
 {
 	struct pair p;

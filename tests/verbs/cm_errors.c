@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What rdma_cm(7) says of errors: refusals, ids destroyed in every state, many at once. The ids have no queue pairs: connections
-// are the connection manager's affair alone. Datagram services are in cm_datagrams.c, channels in cm_channels.c.
+// What rdma_cm(7) says of errors: refusals, ids destroyed in every state, many at once. The ids
+// have no queue pairs: connections are the connection manager's affair alone. Datagram services are
+// in cm_datagrams.c, channels in cm_channels.c.
 
 #include "cm_ids.h"
 #include "own_address.h"
@@ -251,7 +252,8 @@ static void a_thousand_at_once(void)
 	}
 }
 
-// Who listens anew for each phase of its work is away for a moment: a request that comes then waits for the next listener.
+// Who listens anew for each phase of its work is away for a moment: a request that comes then waits
+// for the next listener.
 static void a_request_between_two_listeners_waits(void)
 {
 	enum { AWAY_MS = 1000 };

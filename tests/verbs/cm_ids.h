@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// rdma_cm ids and how far they come, without queue pairs unless they are made: connections are the connection manager's affair alone. Whatever fails
-// ends the test.
+// rdma_cm ids and how far they come, without queue pairs unless they are made: connections are the
+// connection manager's affair alone. Whatever fails ends the test.
 
 #ifndef CM_IDS_H
 #define CM_IDS_H
@@ -48,8 +48,8 @@ void establish(struct pair *p);
 // A small queue pair, for ids that shall have one.
 void make_qp(struct rdma_cm_id *id);
 
-// Where the other process of a test is to be killed: it tells that it has come so far and waits for its end, and the test waits for
-// that.
+// Where the other process of a test is to be killed: it tells that it has come so far and waits for
+// its end, and the test waits for that.
 void reached(int fd);
 void wait_reached(void);
 

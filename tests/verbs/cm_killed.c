@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What becomes of a connection whose other end is killed, in each state and from either side. The other end is on the other host if
-// there is one.
+// What becomes of a connection whose other end is killed, in each state and from either side. The
+// other end is on the other host if there is one.
 
 #include "cm_ids.h"
 #include "own_address.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What rdma_set_option(3) sets, and the ways of naming a service and a path beyond IP addresses: what each changes, and who may
-// change it when.
+// What rdma_set_option(3) sets, and the ways of naming a service and a path beyond IP addresses:
+// what each changes, and who may change it when.
 
 #include "cm_ids.h"
 #include "own_address.h"

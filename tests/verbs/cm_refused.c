@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Connections that the program at the other end refuses, before and after the server's answer, and what it says with it. The other end
-// is on the other host if there is one.
+// Connections that the program at the other end refuses, before and after the server's answer, and
+// what it says with it. The other end is on the other host if there is one.
 
 #include "cm_ids.h"
 #include "own_address.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What programs see of a daemon that has no descriptors left, its process given in DAEMON: refusals that say so, and nothing lost of
-// what there is. Processes that come anew wait until there are some.
+// What programs see of a daemon that has no descriptors left, its process given in DAEMON: refusals
+// that say so, and nothing lost of what there is. Processes that come anew wait until there are
+// some.
 
 #include "cm_ids.h"
 
@@ -28,7 +29,8 @@ static pid_t daemon_process(void)
 	return atoi(daemon);
 }
 
-// From now on no number is below the limit: the daemon gets no descriptor, and keeps those that it has.
+// From now on no number is below the limit: the daemon gets no descriptor, and keeps those that it
+// has.
 static void no_descriptors(void)
 {
 	struct rlimit none;

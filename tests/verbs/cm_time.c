@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// How long one connection takes: from rdma_connect() until both ends know that it stands, one after the other, each with a
-// queue pair of its own that rdma_cm takes to RTS. For the benchmarks, which print it.
+// How long one connection takes: from rdma_connect() until both ends know that it stands, one after
+// the other, each with a queue pair of its own that rdma_cm takes to RTS. For the benchmarks, which
+// print it.
 
 #include "cm_ids.h"
 #include "own_address.h"

@@ -223,8 +223,8 @@ static void atomics(void)
 	CHECK_EQ(value, 41);
 }
 
-// Only memory windows of type 2 can be invalidated from afar (windows.c): the key of an ordinary region is refused and
-// stays good.
+// Only memory windows of type 2 can be invalidated from afar (windows.c): the key of an ordinary
+// region is refused and stays good.
 static void send_with_invalidate(void)
 {
 	struct options second = {.share_plus_one = 1};
@@ -269,7 +269,8 @@ static void unsignaled_lists(void)
 	expect_no_wc(e->send_cq, 50);
 }
 
-// A fenced write waits for the read before it (C10-78): it must not send what the read is about to replace.
+// A fenced write waits for the read before it (C10-78): it must not send what the read is about to
+// replace.
 static void fence(void)
 {
 	struct options options = {.size = 2 * MIB};
@@ -278,7 +279,8 @@ static void fence(void)
 	for (int round = 0; round < 20; round++) {
 		remote_fill(0, 0, MIB, round);
 		fill(e->buffer, MIB, 99);
-		// Reads into the source of the write: without the fence the old bytes would be sent.
+		// Reads into the source of the write: without the fence the old bytes would be
+		// sent.
 		post_ok(post(e, 1, IBV_WR_RDMA_READ, 0, MIB, &remote, 0, 0));
 		post_ok(post(e, 2, IBV_WR_RDMA_WRITE, 0, MIB, &remote, MIB, IBV_SEND_FENCE));
 		expect_wc(e->send_cq, 1, IBV_WC_SUCCESS);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Datagrams over rsockets, from an address of one's own choice, which stock udpong leaves to the host's routes:
-// `datagram_rsocket serve ADDRESS PORT` sends back what it gets until it is killed; `datagram_rsocket call ADDRESS PORT OWN` sends
-// from OWN, compares, and says "N datagrams".
+// Datagrams over rsockets, from an address of one's own choice, which stock udpong leaves to the
+// host's routes: `datagram_rsocket serve ADDRESS PORT` sends back what it gets until it is killed;
+// `datagram_rsocket call ADDRESS PORT OWN` sends from OWN, compares, and says "N datagrams".
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -37,7 +37,8 @@ static int serve(int s)
 	}
 }
 
-// Datagrams may be lost: what is not answered is sent again, and answers to earlier ones are passed over.
+// Datagrams may be lost: what is not answered is sent again, and answers to earlier ones are passed
+// over.
 static int exchange(int s, const struct sockaddr_in *to, int number)
 {
 	unsigned char out[LENGTH], in[LENGTH];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// UD: bad requests, bad address handles, and datagrams that the receiver has no use for. Those are counted and dropped;
-// the sender does not hear of them.
+// UD: bad requests, bad address handles, and datagrams that the receiver has no use for. Those are
+// counted and dropped; the sender does not hear of them.
 
 #include "answers.h"
 #include "endpoint.h"
@@ -57,8 +57,8 @@ static void wrong_qkey(void)
 	works(e, 9);
 }
 
-// What is in front of a datagram: over IPv6 its header, over IPv4 20 bytes that say nothing and then its header. An address
-// handle made of it leads back to the sender.
+// What is in front of a datagram: over IPv6 its header, over IPv4 20 bytes that say nothing and
+// then its header. An address handle made of it leads back to the sender.
 static void global_route_header(void)
 {
 	static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
@@ -109,8 +109,8 @@ static void global_route_header(void)
 	CHECK_EQ(ibv_destroy_ah(ah), 0);
 }
 
-// Which IP header a datagram had is in the completion's `sl`, where mlx5 has it and UCX looks for it: 1 for IPv6, 2 for IPv4.
-// A flushed request came with none.
+// Which IP header a datagram had is in the completion's `sl`, where mlx5 has it and UCX looks for
+// it: 1 for IPv6, 2 for IPv4. A flushed request came with none.
 static void kind_of_ip_header(void)
 {
 	static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// The device that is tested: the one that VERBS_DEVICE names, or ferroce's. A machine may have others.
+// The device that is tested: the one that VERBS_DEVICE names, or ferroce's. A machine may have
+// others.
 
 #ifndef DEVICE_H
 #define DEVICE_H

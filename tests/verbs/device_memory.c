@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Device memory: allocated, copied, registered, used by the data path, and everything about it that is refused.
+// Device memory: allocated, copied, registered, used by the data path, and everything about it that
+// is refused.
 
 #include "answers.h"
 #include "endpoint.h"

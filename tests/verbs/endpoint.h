@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Endpoints: a context, a PD, CQs, a buffer with its MR and one QP (RC, UC or UD), and the same in the other process by
-// remote control. The other process does nothing with verbs unless it is told to: between commands it sleeps in
-// recv() on its control socket, so that everything one-sided has to progress without its help.
+// Endpoints: a context, a PD, CQs, a buffer with its MR and one QP (RC, UC or UD), and the same in
+// the other process by remote control. The other process does nothing with verbs unless it is told
+// to: between commands it sleeps in recv() on its control socket, so that everything one-sided has
+// to progress without its help.
 
 #ifndef ENDPOINT_H
 #define ENDPOINT_H
@@ -94,8 +95,9 @@ struct ibv_wc expect_wc(struct ibv_cq *cq, uint64_t id, enum ibv_wc_status statu
 // After a failure: the QP is in error and the requests `from` to `to` - 1 are flushed, in order.
 void expect_flushes(struct endpoint *endpoint, uint64_t from, uint64_t to);
 void expect_no_wc(struct ibv_cq *cq, unsigned milliseconds);
-// Async events: the next one within the time, to be acknowledged; `false` for none. That the GID table has changed is passed
-// over: an interface gets its link-local address when nobody has claimed it for long enough, which may be in the midst of a test.
+// Async events: the next one within the time, to be acknowledged; `false` for none. That the GID
+// table has changed is passed over: an interface gets its link-local address when nobody has
+// claimed it for long enough, which may be in the midst of a test.
 bool read_event(struct ibv_context *context, unsigned milliseconds, struct ibv_async_event *event);
 // The same, acknowledged; -1 for none. `element`, if given, gets its object.
 int next_event(struct ibv_context *context, unsigned milliseconds, void **element);
@@ -131,7 +133,8 @@ void remote_destroy_qp(int index);
 int remote_arm(int index, bool solicited_only);
 // Sleeps on the completion channel; 1 if a completion event came within the time.
 int remote_wait_channel(int index, unsigned milliseconds);
-// Busy computing, without a verbs call, until the 32-bit word at `offset` has `value`; milliseconds it took or -1.
+// Busy computing, without a verbs call, until the 32-bit word at `offset` has `value`; milliseconds
+// it took or -1.
 int remote_spin(int index, size_t offset, uint32_t value, unsigned milliseconds);
 // Remote memory key of a fresh registration of part of the buffer with other rights.
 struct address remote_register(int index, size_t offset, size_t length, int access);

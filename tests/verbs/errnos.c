@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// How verbs fail: with the errno that is due as their value, or with NULL, and with `errno` set in either case, as when the kernel
-// carries them out. What libibverbs answers by itself is not here, and garbled.c has objects that are none.
+// How verbs fail: with the errno that is due as their value, or with NULL, and with `errno` set in
+// either case, as when the kernel carries them out. What libibverbs answers by itself is not here,
+// and garbled.c has objects that are none.
 
 #include "answers.h"
 #include "endpoint.h"

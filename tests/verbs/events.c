@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Asynchronous events: which object they are about, and that they are waited for when it is destroyed. Events of
-// failing requests are in status.c, those of shared receive queues in queues.c.
+// Asynchronous events: which object they are about, and that they are waited for when it is
+// destroyed. Events of failing requests are in status.c, those of shared receive queues in
+// queues.c.
 
 #include "endpoint.h"
 
@@ -50,7 +51,8 @@ static void access_error(void)
 	post_ok(post(a, 1, IBV_WR_RDMA_READ, 0, 64, &to_b, 0, 0));
 	expect_wc(a->send_cq, 1, IBV_WC_REM_ACCESS_ERR);
 	wait_event(b->context, IBV_EVENT_QP_ACCESS_ERR, b->qp);
-	// The requester has its completion and needs no event; events go to the context of their object.
+	// The requester has its completion and needs no event; events go to the context of their
+	// object.
 	CHECK_EQ(next_event(a->context, 100, NULL), -1);
 }
 

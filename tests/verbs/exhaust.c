@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What ibv_query_device promises of each kind of object can be had, one more gives the documented error, and what was
-// given back can be had again.
+// What ibv_query_device promises of each kind of object can be had, one more gives the documented
+// error, and what was given back can be had again.
 
 #include "endpoint.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Extended completion queues: what may be asked for, the times of completions, overruns that are ignored; and the
-// moderation of completion events.
+// Extended completion queues: what may be asked for, the times of completions, overruns that are
+// ignored; and the moderation of completion events.
 
 #include "answers.h"
 #include "endpoint.h"
@@ -34,7 +34,8 @@ static uint64_t device_clock(struct ibv_context *context)
 	return values.raw_clock.tv_nsec;
 }
 
-// An endpoint whose queue pair completes into an extended queue, connected to the peer's endpoint 0.
+// An endpoint whose queue pair completes into an extended queue, connected to the peer's endpoint
+// 0.
 static struct endpoint *open_extended(struct ibv_cq_init_attr_ex *attr, struct ibv_cq_ex **cq)
 {
 	struct endpoint *e = open_endpoint(&defaults);
@@ -221,7 +222,8 @@ static void complete(struct endpoint *e, int first, int count)
 		expect_wc(e->send_cq, i, IBV_WC_SUCCESS);
 }
 
-// With a period that does not end meanwhile, the event comes with the last of `count` completions and not before.
+// With a period that does not end meanwhile, the event comes with the last of `count` completions
+// and not before.
 static void moderated_by_count(void)
 {
 	struct options options = {.channel = true};

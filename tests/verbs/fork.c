@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Programs that fork: the parent's objects go on working, and a child can open the device for itself.
+// Programs that fork: the parent's objects go on working, and a child can open the device for
+// itself.
 
 #include "endpoint.h"
 #include "own_address.h"
@@ -187,7 +188,8 @@ static void children_draw_apart(void)
 		}
 }
 
-// A child closes what it inherited, as servers do that fork for each client: an event that waits is the parent's all the same.
+// A child closes what it inherited, as servers do that fork for each client: an event that waits is
+// the parent's all the same.
 static void child_destroys(void)
 {
 	struct options options = {.channel = true};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Queues filled to the brim, the same for UC and UD. With RC it is the peer who empties a queue: see queues.c.
+// Queues filled to the brim, the same for UC and UD. With RC it is the peer who empties a queue:
+// see queues.c.
 
 #ifndef FULL_QUEUES_H
 #define FULL_QUEUES_H
@@ -9,7 +10,8 @@
 
 #include <errno.h>
 
-// With the queue stopped, so that it fills. The operation is one that the peer need not be ready for.
+// With the queue stopped, so that it fills. The operation is one that the peer need not be ready
+// for.
 static void fill_send_queue(struct endpoint *e, enum ibv_wr_opcode opcode, const struct address *to)
 {
 	struct ibv_qp_init_attr init;

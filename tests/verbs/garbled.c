@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Objects that are none: handles that were overwritten, also with the number of another object that lives, copies of C structures, what was
-// destroyed. Verbs of the control path tell all of them; posting and polling tell a queue's handle that was overwritten, and all that a
-// request names. Each is EINVAL, and nothing comes of it.
+// Objects that are none: handles that were overwritten, also with the number of another object that
+// lives, copies of C structures, what was destroyed. Verbs of the control path tell all of them;
+// posting and polling tell a queue's handle that was overwritten, and all that a request names.
+// Each is EINVAL, and nothing comes of it.
 
 #include "answers.h"
 #include "endpoint.h"
@@ -312,7 +313,8 @@ static void post_to(struct ibv_srq *srq, bool tags)
 	CHECK(bad == &add, "the bad operation is not named");
 }
 
-// Shared receive queues of every kind: basic, of XRC, and one that matches tags, each with the numbers of the others too.
+// Shared receive queues of every kind: basic, of XRC, and one that matches tags, each with the
+// numbers of the others too.
 static void shared_queues(void)
 {
 	struct ibv_cq_init_attr_ex of_cq = {.cqe = 16, .wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_TM_INFO};
@@ -394,7 +396,8 @@ static void datagram_with(struct ibv_ah *ah)
 	REFUSED(build_send(ex, ah), EINVAL);
 }
 
-// The address handle of a datagram. Another one of the same domain leads to the same place, so that a datagram would arrive.
+// The address handle of a datagram. Another one of the same domain leads to the same place, so that
+// a datagram would arrive.
 static void address_handles(void)
 {
 	set_up(IBV_QPT_UD);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Attachments to multicast groups, over Ethernet and over InfiniBand: what is one (a GID and, where there are LIDs, a LID that is
-// right for it), what is none (EINVAL, and nothing changes), and what they hold in use (EBUSY).
+// Attachments to multicast groups, over Ethernet and over InfiniBand: what is one (a GID and, where
+// there are LIDs, a LID that is right for it), what is none (EINVAL, and nothing changes), and what
+// they hold in use (EBUSY).
 
 #include "answers.h"
 #include "endpoint.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Objects of one context used with another's, and objects destroyed while something depends on them.
+// Objects of one context used with another's, and objects destroyed while something depends on
+// them.
 
 #include "answers.h"
 #include "endpoint.h"
@@ -60,7 +61,8 @@ static void destroyed_in_use(void)
 	CHECK_EQ(ibv_close_device(e->context), 0);
 }
 
-// A QP destroyed with work outstanding: its completions are gone from the CQ's future, its peers time out.
+// A QP destroyed with work outstanding: its completions are gone from the CQ's future, its peers
+// time out.
 static void destroyed_while_busy(void)
 {
 	struct endpoint *a = open_endpoint(&(struct options){.size = 1 << 20}), *b = open_endpoint(&(struct options){.size = 1 << 20});

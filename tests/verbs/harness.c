@@ -91,7 +91,8 @@ bool receive_all(int fd, void *data, size_t length)
 	return true;
 }
 
-// PEER_COMMAND holds the words, one a line, of a command that runs what follows it on the other host.
+// PEER_COMMAND holds the words, one a line, of a command that runs what follows it on the other
+// host.
 static void exec_peer(int fd)
 {
 	char *words[64], descriptor[16], reasons[16], *prefix = getenv("PEER_COMMAND");

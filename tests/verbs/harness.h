@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// A small test harness. A program is a table of tests; each runs in a process of its own, for a bounded time,
-// and is reported in one line: "ok NAME", "skip NAME: why" or "not ok NAME: why".
+// A small test harness. A program is a table of tests; each runs in a process of its own, for a
+// bounded time, and is reported in one line: "ok NAME", "skip NAME: why" or "not ok NAME: why".
 
 #ifndef HARNESS_H
 #define HARNESS_H
@@ -53,8 +53,9 @@ _Noreturn void skip(const char *format, ...) __attribute__((format(printf, 1, 2)
 // Monotonic time in milliseconds.
 uint64_t now_ms(void);
 
-// The second process of a test: this program again, on the other host if there is one. Started on first use,
-// waited for at the end of the test. It runs peer_serve() (endpoint.h) on its end of the socket.
+// The second process of a test: this program again, on the other host if there is one. Started on
+// first use, waited for at the end of the test. It runs peer_serve() (endpoint.h) on its end of the
+// socket.
 int peer_socket(void);
 void peer_kill(void);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Contexts, domains, regions and device memory found again by descriptor and handle (ibv_import_device and its companions).
+// Contexts, domains, regions and device memory found again by descriptor and handle
+// (ibv_import_device and its companions).
 
 #include "answers.h"
 #include "endpoint.h"
@@ -56,7 +57,8 @@ static int through_socket(int fd)
 	return received;
 }
 
-// Everything that a context can do, an import can: a connection through objects of which only domain and region are shared.
+// Everything that a context can do, an import can: a connection through objects of which only
+// domain and region are shared.
 static void traffic_over(struct ibv_context *context, struct endpoint *owner)
 {
 	struct ibv_pd *pd = ibv_import_pd(context, owner->pd->handle);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Objects destroyed while something depends on them (EBUSY, and nothing changes), and objects of one context or
-// protection domain used with another's.
+// Objects destroyed while something depends on them (EBUSY, and nothing changes), and objects of
+// one context or protection domain used with another's.
 
 #include "answers.h"
 #include "endpoint.h"

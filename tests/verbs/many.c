@@ -53,7 +53,8 @@ static void thousand_qps(void)
 		CHECK_EQ(ibv_destroy_qp(ends[i]->qp), 0);
 }
 
-// Bytes of resident memory for each connected RC QP that has nothing to do. The bound is the project's promise.
+// Bytes of resident memory for each connected RC QP that has nothing to do. The bound is the
+// project's promise.
 static void idle_memory(void)
 {
 	struct options options = {.send_wr = 128, .recv_wr = 128};
@@ -110,7 +111,8 @@ static void churn(void)
 
 enum { MOST_AT_ONCE = 32768 };
 
-// All queue pairs send in step, each a message, to one process: more than its socket holds at a time. QPS says how many.
+// All queue pairs send in step, each a message, to one process: more than its socket holds at a
+// time. QPS says how many.
 static void all_at_once(void)
 {
 	static struct endpoint *ends[MOST_AT_ONCE];

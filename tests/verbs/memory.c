@@ -232,7 +232,8 @@ static void protected_later(void)
 	goes(protect);
 }
 
-// An adapter goes on with the pages that it pinned. Here it is the addresses that are registered: what is mapped there anew is reached.
+// An adapter goes on with the pages that it pinned. Here it is the addresses that are registered:
+// what is mapped there anew is reached.
 static void replaced_later(void)
 {
 	struct reach reach = reachable();
@@ -261,7 +262,8 @@ static void poll_in_earnest(struct ibv_cq *cq)
 	expect_no_wc(cq, 20);
 }
 
-// How often a packet comes to memory that is gone: who handles it, the thread that polls or the helper, is a matter of time.
+// How often a packet comes to memory that is gone: who handles it, the thread that polls or the
+// helper, is a matter of time.
 enum { TIMES = 8 };
 
 static bool refused_each_time(void)
@@ -280,8 +282,8 @@ static bool refused_each_time(void)
 	return true;
 }
 
-// A thread that has SIGSEGV blocked and polls: it gets the fault as an error, like any other, though the kernel ends a process
-// for a fault that it cannot deliver.
+// A thread that has SIGSEGV blocked and polls: it gets the fault as an error, like any other,
+// though the kernel ends a process for a fault that it cannot deliver.
 static void protected_and_blocked(void)
 {
 #ifndef __x86_64__
@@ -291,7 +293,8 @@ static void protected_and_blocked(void)
 	CHECK(refused_each_time(), "a request succeeded");
 }
 
-// Posts a WRITE from memory that cannot be read. What is sent is read by the thread that posts, so this is sure to be its own fault.
+// Posts a WRITE from memory that cannot be read. What is sent is read by the thread that posts, so
+// this is sure to be its own fault.
 static void send_what_is_gone(struct reach *reach)
 {
 	char *memory = map(REACH, PROT_READ | PROT_WRITE);
@@ -320,7 +323,8 @@ static void gone_at_the_sender_and_blocked(void)
 	expect_wc(reach.from->send_cq, 2, IBV_WC_LOC_PROT_ERR);
 }
 
-// A fault of a thread that has blocked it anew, after its first access, cannot be delivered: the kernel ends the process. As documented.
+// A fault of a thread that has blocked it anew, after its first access, cannot be delivered: the
+// kernel ends the process. As documented.
 static void blocked_anew(void)
 {
 	int status;
@@ -338,7 +342,8 @@ static void blocked_anew(void)
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "the process ended with status %#x", status);
 }
 
-// The first again, in a thread that blocks everything, as worker threads do, while the first one does not.
+// The first again, in a thread that blocks everything, as worker threads do, while the first one
+// does not.
 static void *worker(void *refused)
 {
 	sigset_t all;
@@ -364,7 +369,8 @@ static void protected_and_all_blocked_in_a_worker(void)
 	CHECK(refused, "a request succeeded");
 }
 
-// Who has SIGSEGV blocked to wait for it gets it when it is sent, whatever was done for faults: sent to the process and to the thread.
+// Who has SIGSEGV blocked to wait for it gets it when it is sent, whatever was done for faults:
+// sent to the process and to the thread.
 static void blocked_to_be_waited_for(void)
 {
 	sigset_t wanted;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// no_io_uring PROGRAM ARGUMENTS: runs a program that cannot have io_uring, as in many containers: a seccomp filter
-// answers io_uring_setup, _enter and _register with EPERM.
+// no_io_uring PROGRAM ARGUMENTS: runs a program that cannot have io_uring, as in many containers: a
+// seccomp filter answers io_uring_setup, _enter and _register with EPERM.
 
 #include <errno.h>
 #include <linux/filter.h>

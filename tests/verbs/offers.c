@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What the device says of itself, and what it does not offer: that must be refused and never reach a kernel that does not
-// know the device.
+// What the device says of itself, and what it does not offer: that must be refused and never reach
+// a kernel that does not know the device.
 
 #include "answers.h"
 #include "endpoint.h"
@@ -44,7 +44,8 @@ static void device_attributes(void)
 	CHECK_EQ(ex.max_wq_type_rq, 0);
 	CHECK_EQ(ex.packet_pacing_caps.qp_rate_limit_max, 0);
 	CHECK_EQ(plain.max_raw_ethy_qp, 0);
-	// FLUSH to global visibility and to persistence, and ATOMIC WRITE: bits that the installed header may not name yet.
+	// FLUSH to global visibility and to persistence, and ATOMIC WRITE: bits that the installed
+	// header may not name yet.
 	CHECK_EQ(ex.device_cap_flags_ex >> 32, 1 << 6 | 1 << 7 | 1 << 8);
 	CHECK(!(plain.device_cap_flags & (IBV_DEVICE_MANAGED_FLOW_STEERING | IBV_DEVICE_RAW_IP_CSUM | IBV_DEVICE_RC_IP_CSUM)),
 	      "flags %#x", plain.device_cap_flags);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What programs that poll memory rely on: bytes of a WRITE appear in address order, what was written before is
-// there when a flag is, and all of it happens while the target's process sleeps or computes.
+// What programs that poll memory rely on: bytes of a WRITE appear in address order, what was
+// written before is there when a flag is, and all of it happens while the target's process sleeps
+// or computes.
 
 #include "endpoint.h"
 
@@ -67,8 +68,8 @@ static void last_byte_small(void) { last_byte(61, 2000); }
 static void last_byte_packets(void) { last_byte(40000, 200); }
 static void last_byte_large(void) { last_byte(4 * MIB, 20); }
 
-// Data, then a flag in a second WRITE: who sees the flag sees the data. The other process computes and makes no
-// verbs call, so placement cannot wait for it.
+// Data, then a flag in a second WRITE: who sees the flag sees the data. The other process computes
+// and makes no verbs call, so placement cannot wait for it.
 static void flag_while_computing(void)
 {
 	struct options options = {.size = 2 * MIB};
@@ -87,7 +88,8 @@ static void flag_while_computing(void)
 	}
 }
 
-// The requester posts and then computes too: neither side makes another verbs call until the data is there.
+// The requester posts and then computes too: neither side makes another verbs call until the data
+// is there.
 static void neither_side_polls(void)
 {
 	struct options options = {.size = 2 * MIB};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Packets made by hand and sent to the device's UDP port: a good one is received, and each that differs from it in one
-// thing is dropped, and counted where there is a counter for it.
+// Packets made by hand and sent to the device's UDP port: a good one is received, and each that
+// differs from it in one thing is dropped, and counted where there is a counter for it.
 
 #include "endpoint.h"
 
@@ -54,7 +54,8 @@ static uint32_t crc(uint32_t value, const unsigned char *bytes, size_t length)
 	return value;
 }
 
-// Over what is the same on the whole way: an unconnected socket that must not fragment sends with identification 0.
+// Over what is the same on the whole way: an unconnected socket that must not fragment sends with
+// identification 0.
 static uint32_t icrc(const struct packet *p)
 {
 	unsigned char ip[20] = {0x45, 0xff}, headers[8], first[8], bth[BTH];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// On-demand regions: nothing is touched before it is used, memory may come and go, and what is not there when it is needed
-// is an error of the request and never the end of the process.
+// On-demand regions: nothing is touched before it is used, memory may come and go, and what is not
+// there when it is needed is an error of the request and never the end of the process.
 
 #include "answers.h"
 #include "endpoint.h"
@@ -259,8 +259,8 @@ static void missing_while_asleep(void)
 	missing(true);
 }
 
-// The services without acknowledgements: missing memory of one's own is an error of the request, and where the peer's is
-// missing the message is lost or its receive request fails.
+// The services without acknowledgements: missing memory of one's own is an error of the request,
+// and where the peer's is missing the message is lost or its receive request fails.
 static void missing_without_acknowledgements(int qp_type)
 {
 	struct options options = {.qp_type = qp_type};
@@ -311,7 +311,8 @@ static void missing_without_acknowledgements(int qp_type)
 static void missing_uc(void) { missing_without_acknowledgements(IBV_QPT_UC); }
 static void missing_ud(void) { missing_without_acknowledgements(IBV_QPT_UD); }
 
-// Received from a shared queue into pages that are made by that, by each service that is announced to.
+// Received from a shared queue into pages that are made by that, by each service that is announced
+// to.
 static void shared_receive_queues(void)
 {
 	static const int types[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
@@ -418,7 +419,8 @@ static void *map_and_unmap(void *argument)
 	return NULL;
 }
 
-// Another thread maps, protects and unmaps all the while: requests fail or succeed, the process lives.
+// Another thread maps, protects and unmaps all the while: requests fail or succeed, the process
+// lives.
 static void contested_pages(void)
 {
 	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ};

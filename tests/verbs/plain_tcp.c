@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// A TCP program that knows nothing of RDMA: `plain_tcp serve ADDRESS PORT` sends back what it gets from one client;
-// `plain_tcp call ADDRESS PORT` sends, compares, and says "N bytes".
+// A TCP program that knows nothing of RDMA: `plain_tcp serve ADDRESS PORT` sends back what it gets
+// from one client; `plain_tcp call ADDRESS PORT` sends, compares, and says "N bytes".
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -51,8 +51,8 @@ static void one_event_per_request(void)
 	CHECK(!get_event(e, 100), "an event too many");
 }
 
-// A completion that came after the program's last poll and before it asked has its event at once. It stands for what is there: the
-// queue, asked again without a poll, has no other for it.
+// A completion that came after the program's last poll and before it asked has its event at once.
+// It stands for what is there: the queue, asked again without a poll, has no other for it.
 static void late(void)
 {
 	struct options options = {.channel = true, .unsignaled = true};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// The completion statuses that a responder causes by refusing a request, provoked over stock libibverbs, with the state
-// of both QPs afterwards and the asynchronous event at the responder where no completion there shows it.
+// The completion statuses that a responder causes by refusing a request, provoked over stock
+// libibverbs, with the state of both QPs afterwards and the asynchronous event at the responder
+// where no completion there shows it.
 
 #include "endpoint.h"
 
@@ -15,8 +16,8 @@ static void post_ok(int result)
 	CHECK(result == 0, "posting: %s", strerror(result));
 }
 
-// The responder has gone to the error state and told so by the event, unless a completion told it, or its device raises
-// none (PEER_WITHOUT_EVENTS).
+// The responder has gone to the error state and told so by the event, unless a completion told it,
+// or its device raises none (PEER_WITHOUT_EVENTS).
 static void responder_failed(int event)
 {
 	if (!getenv("PEER_WITHOUT_EVENTS")) {
@@ -31,7 +32,8 @@ static void responder_failed(int event)
 
 // ---------------------------------------------------------------- LOC_LEN and REM_INV_REQ
 
-// The message is longer than the receive request: the receiver's completion says LOC_LEN, the sender's REM_INV_REQ.
+// The message is longer than the receive request: the receiver's completion says LOC_LEN, the
+// sender's REM_INV_REQ.
 static void message_too_long(size_t sent, size_t received)
 {
 	struct endpoint *e = open_pair(NULL, NULL, NULL, &remote);

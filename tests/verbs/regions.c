@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Regions of other kinds than ibv_reg_mr makes: null regions, I/O virtual addresses, zero-based, relaxed ordering, dma-bufs.
+// Regions of other kinds than ibv_reg_mr makes: null regions, I/O virtual addresses, zero-based,
+// relaxed ordering, dma-bufs.
 
 #include "answers.h"
 #include "endpoint.h"
@@ -169,7 +170,8 @@ static void impossible_addresses(void)
 	NOTHING(ibv_reg_mr_iova(far->pd, far->buffer, LENGTH, UINT64_MAX - 4095, ALL_ACCESS), EINVAL);
 }
 
-// A page of the region's is a page of memory, on every adapter: address and iova have the same offset in theirs.
+// A page of the region's is a page of memory, on every adapter: address and iova have the same
+// offset in theirs.
 static void other_offset_in_the_page(void)
 {
 	open_both();
@@ -196,7 +198,8 @@ static void other_offset_in_the_page(void)
 	}
 }
 
-// A region's new range is addressed by its addresses, wherever it was addressed from before, or from zero as before.
+// A region's new range is addressed by its addresses, wherever it was addressed from before, or
+// from zero as before.
 static void reregistered(void)
 {
 	open_both();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Remote control of endpoints in the other process: each call is a command over its socket and a reply.
+// Remote control of endpoints in the other process: each call is a command over its socket and a
+// reply.
 
 #include "endpoint.h"
 
@@ -187,7 +188,8 @@ static struct reply finish(void)
 {
 	struct reply reply;
 
-	// The other process gives its own reason before it ends; this one is only for its silent death.
+	// The other process gives its own reason before it ends; this one is only for its silent
+	// death.
 	if (!receive_all(peer_socket(), &reply, sizeof(reply))) {
 		usleep(100000);
 		fail("the other process ended");

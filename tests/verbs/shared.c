@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Shared receive queues in a protection domain of their own: their requests name memory of that domain, whatever the queue pair's
-// is. Everything else goes by the queue pair's.
+// Shared receive queues in a protection domain of their own: their requests name memory of that
+// domain, whatever the queue pair's is. Everything else goes by the queue pair's.
 
 #include "endpoint.h"
 
@@ -9,8 +9,8 @@
 #include <fcntl.h>
 #include <string.h>
 
-// The domain of the queue, with its region, and a queue pair that receives from the queue in a domain of its own, whose region
-// is of the same memory. The other process sends.
+// The domain of the queue, with its region, and a queue pair that receives from the queue in a
+// domain of its own, whose region is of the same memory. The other process sends.
 struct setting {
 	struct endpoint *queue, *receiver;
 	struct address remote;

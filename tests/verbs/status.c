@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// The completion statuses that a requester comes to by itself, provoked over stock libibverbs: flushes, local errors,
-// exhausted retries. Those that the responder causes are in refusals.c.
+// The completion statuses that a requester comes to by itself, provoked over stock libibverbs:
+// flushes, local errors, exhausted retries. Those that the responder causes are in refusals.c.
 
 #include "endpoint.h"
 

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// A long transfer between two processes with every byte checked, for tests that disturb it from outside.
+// A long transfer between two processes with every byte checked, for tests that disturb it from
+// outside.
 //
 //   stream server PORT                 serves one client
 //   stream client PORT HOST [SECONDS]  streams to it: for SECONDS, or until the connection dies
 //
-// Both directions carry messages whose content follows from a counter, by RDMA WRITE with immediate data, by SEND with
-// immediate data, and by RDMA READ of what an empty WRITE with immediate offers, in turn. Each side checks every byte
-// that it received and then says so with an empty WRITE with immediate, upon which the slot may be used again.
-// With SECONDS, the end is orderly. Without, an end is expected: the first failed completion must be
-// IBV_WC_RETRY_EXC_ERR and everything after it IBV_WC_WR_FLUSH_ERR; the program says so and exits with 0.
+// Both directions carry messages whose content follows from a counter, by RDMA WRITE with immediate
+// data, by SEND with immediate data, and by RDMA READ of what an empty WRITE with immediate offers,
+// in turn. Each side checks every byte that it received and then says so with an empty WRITE with
+// immediate, upon which the slot may be used again. With SECONDS, the end is orderly. Without, an
+// end is expected: the first failed completion must be IBV_WC_RETRY_EXC_ERR and everything after it
+// IBV_WC_WR_FLUSH_ERR; the program says so and exits with 0.
 
 #include "endpoint.h"
 
@@ -25,10 +27,12 @@
 // Of the receives half are for what is not SENT.
 enum { SLOTS = 8, SLOT = 200000, RECVS = 4 * SLOTS };
 
-// Where the buffer has the slots that we send from, those that the other writes to or that we read into, and receives.
+// Where the buffer has the slots that we send from, those that the other writes to or that we read
+// into, and receives.
 enum { OURS = 0, THEIRS = OURS + SLOTS * SLOT, RECEIVED = THEIRS + SLOTS * SLOT, BYTES = RECEIVED + RECVS * SLOT };
 
-// What the immediate data says: how the message comes, or that it was checked; and with it, that it is the last.
+// What the immediate data says: how the message comes, or that it was checked; and with it, that it
+// is the last.
 enum { WRITTEN, SENT, OFFERED, WAYS, CHECKED = WAYS, LAST = 1 << 8 };
 
 static int accept_one(int port)
@@ -138,7 +142,8 @@ static void stream(uint64_t milliseconds)
 			last_sent = last_seen || now_ms() >= end;
 			say(sent++, last_sent);
 		}
-		// What is offered is read before anything else is looked at: so all is checked in its order.
+		// What is offered is read before anything else is looked at: so all is checked in
+		// its order.
 		if (!reading && ibv_poll_cq(e->recv_cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS) {
 			uint32_t imm = ntohl(wc.imm_data);
 			size_t slot = received % SLOTS * (size_t)SLOT;
@@ -187,7 +192,8 @@ static void stream(uint64_t milliseconds)
 				fflush(stdout);
 			}
 		}
-		// All is acknowledged and the other is silent: only a further request can show whether it lives.
+		// All is acknowledged and the other is silent: only a further request can show
+		// whether it lives.
 		if (completed == posted && now_ms() - heard > 1000) {
 			CHECK_EQ(post(e, posted++, IBV_WR_RDMA_WRITE, 0, 0, &to, 0, 0), 0);
 			heard = now_ms();

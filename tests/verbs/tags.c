@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Tag matching: messages that find their buffer, those that do not, rendezvous, and the agreement on unexpected messages.
+// Tag matching: messages that find their buffer, those that do not, rendezvous, and the agreement
+// on unexpected messages.
 
 #include "answers.h"
 #include "endpoint.h"
@@ -19,7 +20,8 @@ static struct ibv_srq *srq;
 static struct address remote;
 static uint32_t unexpected;
 
-// The receiver is here: a queue pair on a queue that matches tags, with `ordinary` requests posted. The sender is the peer.
+// The receiver is here: a queue pair on a queue that matches tags, with `ordinary` requests posted.
+// The sender is the peer.
 static struct endpoint *open_receiver(unsigned ordinary)
 {
 	struct endpoint *e = open_endpoint(&sender);
@@ -285,7 +287,8 @@ static void rendezvous(void)
 	announce(999, SLOT, length);
 	CHECK_EQ(expect(1000, IBV_WC_TM_RECV, 0).length, sizeof(struct ibv_tmh) + sizeof(struct ibv_rvh));
 	unexpected = 1;
-	// More data than the buffer holds: matched, and the headers are in it for the program to go on with.
+	// More data than the buffer holds: matched, and the headers are in it for the program to go
+	// on with.
 	CHECK_EQ(add(e, 1, 1, ~0ull, 0, 64, 0, NULL), 0);
 	memset(e->buffer, 0, 64);
 	announce(1, SLOT, length);
@@ -299,7 +302,8 @@ static void rendezvous(void)
 	CHECK_EQ(end.opcode, IBV_TMH_RNDV);
 	CHECK_EQ(be64toh(end.tag), 1);
 	CHECK_EQ(state_of(e->qp), IBV_QPS_RTS);
-	// Announced under a key that does not open: the connection fails, as it does for a READ of one's own.
+	// Announced under a key that does not open: the connection fails, as it does for a READ of
+	// one's own.
 	remote.rkey ^= 0x00800200;
 	CHECK_EQ(add(e, 2, 2, ~0ull, 0, SIZE / 2, 0, NULL), 0);
 	announce_only(2, SLOT, length);

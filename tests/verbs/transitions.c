@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// ibv_modify_qp(3) for RC: which attributes each transition takes, their ranges, and that a refused call changes
-// nothing.
+// ibv_modify_qp(3) for RC: which attributes each transition takes, their ranges, and that a refused
+// call changes nothing.
 
 #include "endpoint.h"
 

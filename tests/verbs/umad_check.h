@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What the programs over libibumad have in common: how they say that something is not as with the kernel.
+// What the programs over libibumad have in common: how they say that something is not as with the
+// kernel.
 
 #ifndef UMAD_CHECK_H
 #define UMAD_CHECK_H

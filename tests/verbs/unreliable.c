@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// UC: what arrives, and what does not. Nobody tells the sender of an unreliable connection that its message was of no
-// use: its request completes well, the message is dropped as a whole, both queue pairs go on, and the next message
-// is as good as the first.
+// UC: what arrives, and what does not. Nobody tells the sender of an unreliable connection that its
+// message was of no use: its request completes well, the message is dropped as a whole, both queue
+// pairs go on, and the next message is as good as the first.
 
 #include "answers.h"
 #include "endpoint.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What vendors offer for their own adapters beside the verbs: mlx5's DC, packet pacing, steering and DevX, EFA's SRD. Programs with a fast path for
-// each ask the libraries of those, which tell a foreign device by its provider; ours must be told from theirs, and what is asked of it refused.
+// What vendors offer for their own adapters beside the verbs: mlx5's DC, packet pacing, steering
+// and DevX, EFA's SRD. Programs with a fast path for each ask the libraries of those, which tell a
+// foreign device by its provider; ours must be told from theirs, and what is asked of it refused.
 
 #include "endpoint.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Memory windows: what a bound one allows, and everything that is refused. Two endpoints of one process: `near` asks,
-// `far` owns region and windows.
+// Memory windows: what a bound one allows, and everything that is refused. Two endpoints of one
+// process: `near` asks, `far` owns region and windows.
 
 #include "answers.h"
 #include "endpoint.h"
@@ -341,7 +341,8 @@ static void send_with_invalidate(void)
 	CHECK_EQ(ibv_dereg_mr(far->mr), 0);
 }
 
-// The same between two processes, the window's owner being told by a message that it is the only one's again.
+// The same between two processes, the window's owner being told by a message that it is the only
+// one's again.
 static void invalidated_by_the_other_process(void)
 {
 	struct options options = {.mr_access = ALL_ACCESS | IBV_ACCESS_MW_BIND};

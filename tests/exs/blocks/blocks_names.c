@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// The names of appendix B that the others have no use for, in tests of a function that is not the library's.
+// The names of appendix B that the others have no use for, in tests of a function that is not the
+// library's.
 
 #include "result.h"
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// A program in the form of figure 4-5: no test function, two processes made of ok_ functions alone, in either mode, which wait for
-// each other at the FIFOs of the working directory that setup_options() has made.
+// A program in the form of figure 4-5: no test function, two processes made of ok_ functions alone,
+// in either mode, which wait for each other at the FIFOs of the working directory that
+// setup_options() has made.
 
 #include "result.h"
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Blocks of exs_send() as section 2.4.7 has one, and a transfer whose ends wait for each other at the two FIFOs.
+// Blocks of exs_send() as section 2.4.7 has one, and a transfer whose ends wait for each other at
+// the two FIFOs.
 
 #include "result.h"
 
 #include <sys/wait.h>
 
-// The other end. Its opening of the first FIFO comes to an end when the client opens it, too: then it listens.
+// The other end. Its opening of the first FIFO comes to an end when the client opens it, too: then
+// it listens.
 static void serve(param *p)
 {
 	if (ok_exs_init(p) < 0 || ok_exs_socket(p) < 0 || ok_exs_bind(p) < 0 || ok_exs_listen(p) < 0)

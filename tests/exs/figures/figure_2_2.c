@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What figure 2-2 shows: a socket is made and closed, without waiting and without an event. The header alone is enough.
+// What figure 2-2 shows: a socket is made and closed, without waiting and without an event. The
+// header alone is enough.
 
 #include <exs.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What figure 5-3 shows: exs_sendfile() of all of an open file, with members set one by one as old programs do.
+// What figure 5-3 shows: exs_sendfile() of all of an open file, with members set one by one as old
+// programs do.
 
 #include "server.h"
 

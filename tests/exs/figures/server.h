@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// A stream to the server that the figures have, connected by the call that waits; the program ends where there is none.
+// A stream to the server that the figures have, connected by the call that waits; the program ends
+// where there is none.
 static inline int connect_to_server(void)
 {
 	const struct addrinfo hints = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// The programs of the figures know one server, "localhost" at port 55555. This is included before each, as written: with
-// $FIGURE_ADDRESS and $FIGURE_PORT the server is another one.
+// The programs of the figures know one server, "localhost" at port 55555. This is included before
+// each, as written: with $FIGURE_ADDRESS and $FIGURE_PORT the server is another one.
 
 #ifndef WHERE_H
 #define WHERE_H

@@ -6,7 +6,8 @@
 #include "../event.h"
 #include "exs_listen_setup.h"
 
-// The socket of the connection becomes that of p. The peer's address is compared by those who know it.
+// The socket of the connection becomes that of p. The peer's address is compared by those who know
+// it.
 static inline int ok_exs_accept(param *p)
 {
 	static struct sockaddr_storage from;

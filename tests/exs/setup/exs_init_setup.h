@@ -7,7 +7,8 @@
 #include "../case.h"
 #include "../names.h"
 
-// What a call answers that answers 0 when it works: 0, or -1 and a message. Any other number is not what was promised.
+// What a call answers that answers 0 when it works: 0, or -1 and a message. Any other number is not
+// what was promised.
 static inline int is_zero(const char *name, long ret)
 {
 	if (ret == 0)

@@ -38,7 +38,8 @@ static inline ssize_t ok_exs_recv(param *p)
 	return receive_with(p, p->socktype == SOCK_STREAM ? MSG_WAITALL : 0);
 }
 
-// Receives from here to the end of the stream, each byte of which must be the pattern's, from its byte number `from` on.
+// Receives from here to the end of the stream, each byte of which must be the pattern's, from its
+// byte number `from` on.
 static inline uint64_t receive_to_the_end(param *p, uint64_t from)
 {
 	uint64_t at = from;

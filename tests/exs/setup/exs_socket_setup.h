@@ -7,7 +7,8 @@
 
 #include <fcntl.h>
 
-// What a call answers that makes a socket: a descriptor that is in use, and a socket of the library's.
+// What a call answers that makes a socket: a descriptor that is in use, and a socket of the
+// library's.
 static inline void check_socket(int fd)
 {
 	CHECK(fd >= 0 && fcntl(fd, F_GETFD) >= 0, "%d is no descriptor", fd);

@@ -6,8 +6,8 @@
 #include "exs_accept_setup.h"
 #include "exs_close_setup.h"
 
-// Client and server in one process, and one queue, p's, for both: they connect at the test's port and so many more, one sends
-// to the other, and both close.
+// Client and server in one process, and one queue, p's, for both: they connect at the test's port
+// and so many more, one sends to the other, and both close.
 static inline void converse_in_one_process(param *p, int port_offset)
 {
 	enum { LENGTH = 100 };

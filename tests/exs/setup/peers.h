@@ -8,7 +8,8 @@
 #include "exs_send_setup.h"
 #include "exs_server_setup.h"
 
-// What the other process of a test may do. All end with a meeting: neither goes before the other is done.
+// What the other process of a test may do. All end with a meeting: neither goes before the other is
+// done.
 
 // Listens, accepts nobody.
 static inline void peer_listens(param *p)

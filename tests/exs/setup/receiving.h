@@ -8,7 +8,8 @@
 #include "peers.h"
 #include "twists.h"
 
-// What exs_recv(), exs_blocking_recv() and exs_read() have in common, each through the call of its program.
+// What exs_recv(), exs_blocking_recv() and exs_read() have in common, each through the call of its
+// program.
 
 // The call once, to its end: the number of bytes, or -1 and errno.
 static inline ssize_t receive_once(param *p)

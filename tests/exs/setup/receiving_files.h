@@ -131,7 +131,8 @@ static inline void dead_sender(param *p)
 	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, ECONNRESET);
 }
 
-// Two files by path, one that is there and one that is not; `spoil` makes it a call that must be refused. Neither is touched.
+// Two files by path, one that is there and one that is not; `spoil` makes it a call that must be
+// refused. Neither is touched.
 static inline void leaves_files_alone(param *p, void (*spoil)(param *p), int error)
 {
 	enum { KEPT = 1000, PART = 10 };

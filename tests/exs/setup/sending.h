@@ -8,7 +8,8 @@
 #include "peers.h"
 #include "twists.h"
 
-// What exs_send(), exs_blocking_send() and exs_write() have in common, each through the call of its program.
+// What exs_send(), exs_blocking_send() and exs_write() have in common, each through the call of its
+// program.
 
 // The call once, to its end: the number of bytes, or -1 and errno.
 static inline ssize_t send_once(param *p)
@@ -51,7 +52,8 @@ static inline void reset_while_sending(param *p)
 			event = next_event(p);
 	} while (ret >= 0 && !event.exs_evt_errno);
 	if (p->mode) {
-		// Between two sends it is the second that is told, at once; otherwise it is the event of one.
+		// Between two sends it is the second that is told, at once; otherwise it is the
+		// event of one.
 		if (ret >= 0) {
 			CHECK(event.exs_evt_errno == ECONNRESET, "the send's event: %s", strerror(event.exs_evt_errno));
 			errno = 0;
@@ -64,7 +66,8 @@ static inline void reset_while_sending(param *p)
 	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, ECONNRESET);
 }
 
-// The other process does not receive. What may be in progress is bounded; a call that may not wait is refused then.
+// The other process does not receive. What may be in progress is bounded; a call that may not wait
+// is refused then.
 static inline void no_send_credits(param *p)
 {
 	enum { LARGE = 65536, MANY = 100000 };

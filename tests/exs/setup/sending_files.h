@@ -10,7 +10,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-// What exs_sendfile() and exs_blocking_sendfile() have in common: the first twelve tests, and how a file arrives.
+// What exs_sendfile() and exs_blocking_sendfile() have in common: the first twelve tests, and how a
+// file arrives.
 
 static inline void cannot_be_mapped(param *p)
 {
@@ -175,7 +176,8 @@ static inline void peer_receives_file_twice(param *p)
 
 #define REFUSED .peer = peer_accepts, .state = connected_with_file
 
-// Tests 1 to 12, and from 20 on those beyond the documentation of the framework. `tail` is what follows the flags.
+// Tests 1 to 12, and from 20 on those beyond the documentation of the framework. `tail` is what
+// follows the flags.
 #define SENDFILE_TESTS \
 	{1, ERROR(EPERM)}, \
 	{2, ERROR(ENOTCONN), .state = not_connected_with_file}, \
