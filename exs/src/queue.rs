@@ -2,6 +2,8 @@
 //!
 //! Waiting is on a futex word of the queue's own, so that a signal handler ends it with `EINTR`.
 
+mod target;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,9 +11,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::abi::{self, Event};
+use crate::abi::Event;
 use crate::attention::Next;
 use crate::errno::{Errno, Result};
+
+pub(crate) use self::target::Target;
 
 /// How [`Queue::take`] waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -355,67 +359,4 @@ fn ready(state: &mut State, least: usize, most: usize) -> Result<Option<Vec<Even
     }
     let count = state.events.len().min(most);
     Ok(Some(state.events.drain(..count).collect()))
-}
-
-/// Where an operation's event goes.
-pub(crate) struct Target {
-    queue: Option<Arc<Queue>>,
-    /// The application's handle.
-    pub ahandle: usize,
-    /// Whether success is worth an event.
-    signaled: bool,
-}
-
-impl Target {
-    /// A target that has begun on its queue, if it names one.
-    pub(crate) fn new(queue: Option<Arc<Queue>>, ahandle: usize, signaled: bool) -> Result<Self> {
-        if let Some(queue) = &queue {
-            queue.begin()?;
-        }
-        Ok(Self {
-            queue,
-            ahandle,
-            signaled,
-        })
-    }
-
-    /// No event, whatever happens.
-    pub(crate) fn none() -> Self {
-        Self {
-            queue: None,
-            ahandle: 0,
-            signaled: false,
-        }
-    }
-
-    /// The same place for one more event.
-    pub(crate) fn again(&self, ahandle: usize) -> Result<Self> {
-        Self::new(self.queue.clone(), ahandle, self.signaled)
-    }
-
-    /// The operation is over. Without a queue, or when it went well and that is not wanted, nobody
-    /// hears of it.
-    pub(crate) fn end(
-        mut self,
-        kind: i32,
-        socket: i32,
-        result: Result<()>,
-        detail: abi::EventDetail,
-    ) {
-        let code = result.err().map_or(0, |errno| errno.0);
-        if let Some(queue) = self.queue.take() {
-            let wanted = self.signaled || code != 0;
-            let event = wanted.then(|| Event::new(kind, socket, code, self.ahandle, detail));
-            queue.end(event);
-        }
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        // An operation that never began after all.
-        if let Some(queue) = self.queue.take() {
-            queue.end(None);
-        }
-    }
 }

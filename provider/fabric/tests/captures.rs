@@ -2,6 +2,8 @@
 //! in the kernel's place.
 
 mod pair;
+#[path = "captures/replayed.rs"]
+mod replayed;
 
 use ferroce_fabric::cm::Time;
 use ferroce_fabric::cm::*;
@@ -9,6 +11,7 @@ use ferroce_fabric::ipcm::{HEADER_LEN, IpHeader, PortSpace, parse_service_id, se
 use ferroce_fabric::{Mad, Transport, reject, sidr_status};
 use ferroce_wire::cm::{Message, Rep, Req, about};
 use pair::*;
+use replayed::*;
 use std::collections::BTreeMap;
 
 const CAPTURES: &str = include_str!("vectors/linux-6.1.txt");
@@ -158,83 +161,6 @@ fn refusals_say_why() {
 
     assert_eq!(status("nobody_sidr_rep").0, sidr_status::UNSUPPORTED);
     assert_eq!(status("refused_sidr_rep").0, sidr_status::REJECTED);
-}
-
-/// A manager in the place of the kernel that sent `guid`.
-fn in_place_of(guid: u64) -> (Cm, Out) {
-    let config = CmConfig {
-        ca_guid: guid,
-        ack_delay: 15,
-        seed: [1; 32],
-        limits: Limits::default(),
-        stretch: 1,
-    };
-    (Cm::new(config), Out::default())
-}
-
-/// The path of a request, from its sender's side.
-fn path_of(req: &Req) -> Path {
-    let p = &req.primary;
-    Path {
-        av: Av {
-            local_gid: p.local_gid,
-            remote_gid: p.remote_gid,
-            pkey: req.pkey,
-            sl: p.sl,
-            traffic_class: p.traffic_class,
-            flow_label: p.flow_label,
-            hop_limit: p.hop_limit,
-            local_lid: 0,
-            remote_lid: 0,
-        },
-        mtu: req.mtu,
-        packet_rate: p.packet_rate,
-        packet_life_time: 18, // what rdma_cm of Linux 6.1 assumes for RoCE
-    }
-}
-
-/// The sender of a request, as its receiver would answer.
-fn reply_av(req: &Req) -> Av {
-    let there = path_of(req).av;
-    Av {
-        local_gid: there.remote_gid,
-        remote_gid: there.local_gid,
-        ..there
-    }
-}
-
-fn connect_like<'a>(req: &'a Req) -> Connect<'a> {
-    Connect {
-        service_id: req.service_id,
-        path: path_of(req),
-        qpn: req.local_qpn,
-        transport: req.transport,
-        starting_psn: req.starting_psn,
-        responder_resources: req.responder_resources,
-        initiator_depth: req.initiator_depth,
-        remote_response_timeout: req.remote_response_timeout,
-        local_response_timeout: req.local_response_timeout,
-        retry_count: req.retry_count,
-        rnr_retry_count: req.rnr_retry_count,
-        max_cm_retries: req.max_cm_retries,
-        flow_control: req.flow_control,
-        srq: req.srq,
-        ece: req.ece,
-        private_data: &req.private_data,
-    }
-}
-
-/// The bytes of the only message that was sent, with `words` behind the header and the transaction
-/// as in `like`.
-fn only(out: &mut Out, like: &Mad, words: &[usize]) -> Mad {
-    assert_eq!(out.sent.len(), 1);
-    let mut mad = out.sent.pop_front().unwrap().1;
-    mad[8..16].copy_from_slice(&like[8..16]);
-    for word in words {
-        let at = 24 + 4 * word;
-        mad[at..at + 4].copy_from_slice(&like[at..at + 4]);
-    }
-    mad
 }
 
 #[test]
