@@ -206,8 +206,8 @@ fn last_begun(share: &Path, families: &[Family]) -> Option<String> {
     let family = families.iter().find(|family| family.name == name)?;
     let output = fs::read_to_string(share.join(format!("{name}.out"))).unwrap_or_default();
     let ended = |test: &&String| {
-        let mut told = output.lines().map(|line| line.split_whitespace().nth(1));
-        told.any(|id| id == Some(test.as_str()))
+        let mut ids = output.lines().map(|line| line.split_whitespace().nth(1));
+        ids.any(|id| id == Some(test.as_str()))
     };
     let tests = &family.tests;
     let last = tests.iter().rposition(|test| ended(&test));

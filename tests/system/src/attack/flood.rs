@@ -44,10 +44,10 @@ impl Flood {
         let raw = Raw::new(from, to)?;
         let stop = Arc::new(AtomicBool::new(false));
         let sent = Arc::new(AtomicU64::new(0));
-        let (told, count) = (Arc::clone(&stop), Arc::clone(&sent));
+        let (stopped, count) = (Arc::clone(&stop), Arc::clone(&sent));
         let packets = packets(slid, lid);
         let thread = std::thread::spawn(move || {
-            while !told.load(Relaxed) {
+            while !stopped.load(Relaxed) {
                 for packet in packets.iter().cycle().take(BURST) {
                     // What is not taken was no flood.
                     if raw.send(packet).is_ok() {

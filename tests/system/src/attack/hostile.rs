@@ -152,11 +152,11 @@ impl Requests {
             Arc::new(AtomicBool::new(false)),
             Arc::new(AtomicU64::new(0)),
         );
-        let (told, count) = (Arc::clone(&stop), Arc::clone(&sent));
+        let (stopped, count) = (Arc::clone(&stop), Arc::clone(&sent));
         let thread = std::thread::spawn(move || {
             let turns = flooders.iter().cycle();
             let mut turns = (0..).zip(turns);
-            while !told.load(Relaxed) {
+            while !stopped.load(Relaxed) {
                 for (n, (socket, from, flow)) in turns.by_ref().take(BURST) {
                     let port = ports[(n as usize / flooders.len()) % ports.len()];
                     let packet = request(flow, *from, *to.ip(), port, n);

@@ -195,7 +195,7 @@ fn result(text: &str, finished: &Finished) -> (Vec<Run>, String) {
 /// Whether the whole plan keeps its time, where `others` is what other programs used of the
 /// processors (0 to 1): who shares the machine cannot tell.
 fn in_time(elapsed: Duration, others: f64) -> Ending {
-    let told = format!(
+    let slow = format!(
         "{:.0} s, not {}, while other programs used {:.0} % of this machine's processors",
         elapsed.as_secs_f64(),
         PROMISED.as_secs(),
@@ -203,8 +203,8 @@ fn in_time(elapsed: Duration, others: f64) -> Ending {
     );
     match (elapsed > PROMISED, others > NOTHING_ELSE) {
         (false, _) => Ok(()),
-        (true, false) => Err(Stop::fail(told)),
-        (true, true) => Err(Stop::Skip(told)),
+        (true, false) => Err(Stop::fail(slow)),
+        (true, true) => Err(Stop::Skip(slow)),
     }
 }
 
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn what_was_told_before_a_crash_is_shown_with_it() {
-        let told = r#"{"program":"rping","server":"rxe","family":"IPv4","mtu":1500,"bad":false,"verdict":"ok","why":"","seconds":1.0}"#;
+        let line = r#"{"program":"rping","server":"rxe","family":"IPv4","mtu":1500,"bad":false,"verdict":"ok","why":"","seconds":1.0}"#;
         let finished = Finished {
             line: "guest".to_owned(),
             status: Some(ExitStatus::from_raw(126 << 8)),
@@ -250,7 +250,7 @@ mod tests {
         };
 
         // A line that was cut off is none.
-        let (runs, table) = result(&format!("{told}\n{}", &told[..40]), &finished);
+        let (runs, table) = result(&format!("{line}\n{}", &line[..40]), &finished);
         assert!(table.contains("| rping |  |  |  |  | ok |"), "{table}");
         let [rping, end] = &runs[..] else {
             panic!("{} runs", runs.len());

@@ -263,10 +263,11 @@ fn one_bit(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
     let damaged = 2 * places.len() as u64;
     let ours = setting.server == Side::Ferroce;
     let taken = |seen: &Traffic| seen.taken[usize::from(!ours)];
-    wait(|| Ok(taken(&before.since(field)?) > 0)).map_err(|stop| told(field, &before, stop))?;
+    wait(|| Ok(taken(&before.since(field)?) > 0))
+        .map_err(|stop| with_traffic(field, &before, stop))?;
     if ours {
         wait(|| Ok(before.since(field)?.wrong == damaged))
-            .map_err(|stop| told(field, &before, stop))?;
+            .map_err(|stop| with_traffic(field, &before, stop))?;
     }
 
     match taken(&before.since(field)?) {
@@ -276,7 +277,7 @@ fn one_bit(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
 }
 
 /// What the counters said when something was waited for in vain.
-fn told(field: &Field, before: &Traffic, stop: Stop) -> Stop {
+fn with_traffic(field: &Field, before: &Traffic, stop: Stop) -> Stop {
     match before.since(field) {
         Ok(seen) => Stop::fail(format!(
             "sent {:?}, taken {:?}, wrong ICRCs at ferroce {}",

@@ -23,7 +23,7 @@ use crate::harness::report::Report;
 use crate::lab::Lab;
 use crate::packages::{self, Need};
 use crate::programs::suite;
-use crate::run::worker::Told;
+use crate::run::worker::Ended;
 use crate::run::workers::{Work, Workers};
 
 /// Cases that run rdma-core's suite beside others.
@@ -212,7 +212,7 @@ impl Plan {
         match workers {
             Some(workers) => {
                 let lots = self.beside.iter().map(Lot::work).collect();
-                workers.run(lots, |name, told| record(name, told, report));
+                workers.run(lots, |name, ended| record(name, ended, report));
             }
             None => {
                 for case in self.beside.into_iter().flat_map(|lot| lot.cases) {
@@ -238,20 +238,20 @@ fn run_case(case: Case, lab: &mut Lab, report: &mut Report) {
     let name = case.name.clone();
     let from = Instant::now();
     let endings = case.run(lab);
-    let told = Told {
+    let ended = Ended {
         endings,
         took: from.elapsed(),
         logs: lab.case_logs(),
     };
-    record(&name, told, report);
+    record(&name, ended, report);
 }
 
-fn record(name: &str, told: Told, report: &mut Report) {
-    report.ended(name, told.took, &told.logs);
-    match told.endings {
-        Endings::One(ending) => report.record(name, ending, told.took),
+fn record(name: &str, ended: Ended, report: &mut Report) {
+    report.ended(name, ended.took, &ended.logs);
+    match ended.endings {
+        Endings::One(ending) => report.record(name, ending, ended.took),
         Endings::Many(endings) => {
-            let each = told.took / endings.len().max(1) as u32;
+            let each = ended.took / endings.len().max(1) as u32;
             for (part, ending) in endings {
                 report.record(&format!("{name}/{part}"), ending, each);
             }

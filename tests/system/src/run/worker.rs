@@ -18,7 +18,7 @@ pub(super) const READY: &str = "ready";
 
 /// How a case ended.
 #[derive(Deserialize, Serialize)]
-pub(crate) struct Told {
+pub(crate) struct Ended {
     /// What it answered.
     pub endings: Endings,
     /// How long it ran.
@@ -46,12 +46,12 @@ pub fn work(programs: PathBuf, logs: PathBuf) -> Result<()> {
             Some(case) => case.run(&mut lab),
             None => Endings::One(Err(Stop::fail("there is no such case"))),
         };
-        let told = Told {
+        let ended = Ended {
             endings,
             took: from.elapsed(),
             logs: lab.case_logs(),
         };
-        let answer = serde_json::to_string(&told)?;
+        let answer = serde_json::to_string(&ended)?;
         writeln!(answers, "{answer}").context("answering")?;
     }
 

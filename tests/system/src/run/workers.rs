@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::build;
 use crate::harness::case::{Endings, Stop};
-use crate::run::worker::{READY, Told};
+use crate::run::worker::{Ended, READY};
 
 /// The processes.
 pub(super) struct Workers(Vec<Worker>);
@@ -42,7 +42,7 @@ impl Workers {
 
     /// Has the cases of these names run, each lot in one process, and tells how each ended as it
     /// does. The last process takes only what waits, the others that last.
-    pub(super) fn run(self, lots: Vec<Work>, mut ended: impl FnMut(&str, Told)) {
+    pub(super) fn run(self, lots: Vec<Work>, mut ended: impl FnMut(&str, Ended)) {
         let lots = Mutex::new(lots);
         let next = |only_what_waits| {
             let mut lots = lots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,23 +51,23 @@ impl Workers {
 
         let last = self.0.len() - 1;
         thread::scope(|scope| {
-            let (tell, told) = mpsc::channel();
+            let (report, reports) = mpsc::channel();
             for (number, mut worker) in self.0.into_iter().enumerate() {
-                let tell = tell.clone();
+                let report = report.clone();
                 let next = &next;
                 scope.spawn(move || {
                     while let Some(lot) = next(number == last) {
                         for name in lot.names {
-                            let told = worker.run(&name);
-                            let _ = tell.send((name, told));
+                            let ended = worker.run(&name);
+                            let _ = report.send((name, ended));
                         }
                     }
                 });
             }
 
-            drop(tell);
-            for (name, told) in told {
-                ended(&name, told);
+            drop(report);
+            for (name, outcome) in reports {
+                ended(&name, outcome);
             }
         });
     }
@@ -111,7 +111,7 @@ impl Worker {
         Ok(Worker { program, process })
     }
 
-    fn run(&mut self, name: &str) -> Told {
+    fn run(&mut self, name: &str) -> Ended {
         self.process.run(name).unwrap_or_else(|error| {
             let again = self.program.start();
             let mut what = format!("the process that ran it is gone: {error:#}");
@@ -119,7 +119,7 @@ impl Worker {
                 Ok(process) => self.process = process,
                 Err(error) => what += &format!("; no other can be started: {error:#}"),
             }
-            Told {
+            Ended {
                 endings: Endings::One(Err(Stop::fail(what))),
                 took: Duration::ZERO,
                 logs: self.program.logs.clone(),
@@ -156,7 +156,7 @@ impl Program {
 }
 
 impl Process {
-    fn run(&mut self, name: &str) -> Result<Told> {
+    fn run(&mut self, name: &str) -> Result<Ended> {
         let cases = self.cases.as_mut().context("no standard input")?;
         writeln!(cases, "{name}").context("naming a case")?;
         let answer = self.answer()?;
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn what_a_case_says_arrives_whole() {
         let failure = Stop::fail("two\nlines, \"quoted\"");
-        let told = Told {
+        let ended = Ended {
             endings: Endings::Many(vec![
                 ("a".to_owned(), Ok(())),
                 ("b".to_owned(), Err(failure)),
@@ -265,13 +265,13 @@ mod tests {
             logs: PathBuf::from("logs/0007"),
         };
 
-        let line = serde_json::to_string(&told).unwrap();
+        let line = serde_json::to_string(&ended).unwrap();
         let mut process = process(&format!(
             r"read name; printf '%s\n' {}",
             crate::harness::process::quoted(&line)
         ));
         let said = process.run("unit/x").unwrap();
-        assert_eq!((said.took, &said.logs), (told.took, &told.logs));
+        assert_eq!((said.took, &said.logs), (ended.took, &ended.logs));
         let Endings::Many(parts) = said.endings else {
             panic!("one ending");
         };

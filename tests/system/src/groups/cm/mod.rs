@@ -197,8 +197,8 @@ pub(crate) fn exchange(
     let perftest = stock.server.starts_with("ib_");
 
     // udaddy cannot be told.
-    let told = perftest || stock.server.contains("PORT");
-    let port = if told { port } else { USUAL_PORT };
+    let names_port = perftest || stock.server.contains("PORT");
+    let port = if names_port { port } else { USUAL_PORT };
     let line = |line: &str| {
         let mut words = words(line, &server_host.address, port);
         if perftest {

@@ -162,8 +162,8 @@ fn numbers_and_ranges(lab: &mut Lab) -> Ending {
     ];
     for number in wrong {
         let ran = run(&dir, &["--", "1", number])?.is(false, number)?;
-        let told = format!("test_self: Invalid Test Number: {number}\n");
-        expect(ran.finished.err == told && ran.log.is_empty(), || {
+        let refused = format!("test_self: Invalid Test Number: {number}\n");
+        expect(ran.finished.err == refused && ran.log.is_empty(), || {
             format!("{number} is answered {}", ran.finished.err)
         })?;
     }
@@ -295,10 +295,10 @@ fn blocks(lab: &mut Lab) -> Ending {
         }
     }
     let ran = run_blocks(lab, "blocks_connect", Mode::Blocking)?;
-    let told = ran.out.contains("\nInvalid Test Number: 2\n")
+    let refused = ran.out.contains("\nInvalid Test Number: 2\n")
         && ran.out.contains("A correct call to ok_exs_socket failed.")
         && ran.out.contains("[no exs_init] [group 5.2.2] : blocking");
-    match told {
+    match refused {
         true => Ok(()),
         false => Err(Stop::with(
             "a message or the test group is missing",

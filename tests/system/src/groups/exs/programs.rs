@@ -45,13 +45,13 @@ fn installed(lab: &mut Lab) -> Ending {
     let mut ask = Command::new("pkg-config");
     ask.args(["--cflags", "--libs", "exs"])
         .env("PKG_CONFIG_PATH", prefix.path().join("lib/pkgconfig"));
-    let told = process::run(ask, &dir, "pkg-config", LIMIT)?;
-    if !told.success() {
-        return Err(Stop::with("pkg-config does not know exs", &[&told]));
+    let asked = process::run(ask, &dir, "pkg-config", LIMIT)?;
+    if !asked.success() {
+        return Err(Stop::with("pkg-config does not know exs", &[&asked]));
     }
 
     let program = prefix.path().join("exs_echo");
-    exs::compile(&program, "exs_echo", told.out.split_whitespace())?;
+    exs::compile(&program, "exs_echo", asked.out.split_whitespace())?;
     let lib = prefix.path().join("lib");
     converse(host, host, &program, &dir, port, Some(&lib))
 }

@@ -199,8 +199,8 @@ fn one_port(lab: &mut Lab) -> Ending {
     ];
     let finished = ground.inside(&args)?;
     let code = finished.code();
-    let told = format!("{}{}", finished.out, finished.err);
-    let says = told.contains(TWO_PORTS) && told.contains("port") && told.contains("cable");
+    let said = format!("{}{}", finished.out, finished.err);
+    let says = said.contains(TWO_PORTS) && said.contains("port") && said.contains("cable");
     match code == Some(REFUSED) && says {
         true => Ok(()),
         false => Err(Stop::with(
@@ -264,8 +264,8 @@ fn dies(lab: &mut Lab) -> Ending {
     agent.kill();
     let finished = running.finish(BOUND);
     let code = finished.code();
-    let told = finished.out.contains("ERROR") || finished.out.contains("FAIL");
-    match matches!(code, Some(1 | REFUSED)) && told {
+    let said = finished.out.contains("ERROR") || finished.out.contains("FAIL");
+    match matches!(code, Some(1 | REFUSED)) && said {
         true => Ok(()),
         false => Err(Stop::with("must fail and say so", &[&finished])),
     }

@@ -290,7 +290,7 @@ fn failure(lab: &mut Lab) -> Ending {
     let tests = results(&dir.join("results.json"))?;
     let xml = fs::read_to_string(dir.join("results.xml")).context("results.xml")?;
     let capture = format!("{CAPTURES}/C09_060_09.pcapng");
-    let told = finished.code() == Some(1)
+    let said = finished.code() == Some(1)
         && finished.out.contains("v1c09-060#07: FAIL")
         && finished.out.contains(&format!("packets: {capture}\n"))
         && tests[0]["packets"] == capture.as_str()
@@ -299,7 +299,7 @@ fn failure(lab: &mut Lab) -> Ending {
         && tests[0]["assertions"][0]["result"] == "FAIL"
         && xml.contains("<failure message=\"v1c09-060#07: ");
 
-    if !told {
+    if !said {
         return Err(Stop::with(
             "the failure is not told everywhere",
             &[&finished],
@@ -335,12 +335,12 @@ fn not_kept(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     fs::write(dir.join(CAPTURES), "in the way").context(CAPTURES)?;
     let finished = run_in(lab, &dir, FAILING, LIMIT)?;
-    let told = finished.code() == Some(1)
+    let said = finished.code() == Some(1)
         && finished.out.contains("0 passed, 1 failed")
         && !finished.out.contains("packets:")
         && finished.err.contains("packets are not kept")
         && finished.err.contains(CAPTURES);
-    match told {
+    match said {
         true => Ok(()),
         false => Err(Stop::with("the failure is not told", &[&finished])),
     }

@@ -52,10 +52,10 @@ pub(super) fn of_a_program(lab: &mut Lab) -> Ending {
 
     // The numbers that the programs tell each other.
     for number in numbers {
-        let told = format!("QPN 0x{number:06x}");
-        if !server.out.contains(&told) || !client.out.contains(&told) {
+        let qpn = format!("QPN 0x{number:06x}");
+        if !server.out.contains(&qpn) || !client.out.contains(&qpn) {
             return Err(Stop::with(
-                format!("listed as {told}, which it is not"),
+                format!("listed as {qpn}, which it is not"),
                 &both,
             ));
         }

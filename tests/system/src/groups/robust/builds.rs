@@ -54,15 +54,18 @@ fn other_build(lab: &mut Lab) -> Ending {
         .status
         .is_some_and(|status| !status.success() && status.code().is_some());
     let lines = finished.err.lines();
-    let told: Vec<&str> = lines.filter(|line| line.starts_with("ferroce: ")).collect();
+    let sentences: Vec<&str> = lines.filter(|line| line.starts_with("ferroce: ")).collect();
     let clear = |line: &&str| line.contains(&THEIRS.to_string()) && line.contains("ferroce down");
-    expect(refused && told.len() == 1 && told.iter().all(clear), || {
-        format!(
-            "rping {}, and is told {told:?}\n{}",
-            finished.ending(),
-            finished.err
-        )
-    })
+    expect(
+        refused && sentences.len() == 1 && sentences.iter().all(clear),
+        || {
+            format!(
+                "rping {}, and is told {sentences:?}\n{}",
+                finished.ending(),
+                finished.err
+            )
+        },
+    )
 }
 
 /// What stands where ferroced's socket was.
