@@ -3,19 +3,19 @@
 use super::Fault;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
-pub fn install() {}
+pub(super) fn install() {}
 
-pub unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) -> Result<(), Fault> {
+pub(super) unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) -> Result<(), Fault> {
     // SAFETY: the caller's promise, and that the memory is still mapped.
     unsafe { std::ptr::copy_nonoverlapping(src, dst, len) };
     Ok(())
 }
 
-pub unsafe fn probe(_: *const u8, _: usize) -> Result<(), Fault> {
+pub(super) unsafe fn probe(_: *const u8, _: usize) -> Result<(), Fault> {
     Ok(())
 }
 
-pub unsafe fn publish(dst: *mut u8, value: u64, size: usize) -> Result<(), Fault> {
+pub(super) unsafe fn publish(dst: *mut u8, value: u64, size: usize) -> Result<(), Fault> {
     fence(Ordering::Release);
     // SAFETY: the caller's promise: aligned, and still mapped.
     unsafe {
@@ -29,12 +29,12 @@ pub unsafe fn publish(dst: *mut u8, value: u64, size: usize) -> Result<(), Fault
     Ok(())
 }
 
-pub unsafe fn fetch_add(cell: *mut u64, add: u64) -> Result<u64, Fault> {
+pub(super) unsafe fn fetch_add(cell: *mut u64, add: u64) -> Result<u64, Fault> {
     // SAFETY: the caller's promise: aligned, and still mapped.
     Ok(unsafe { &*cell.cast::<AtomicU64>() }.fetch_add(add, Ordering::SeqCst))
 }
 
-pub unsafe fn compare_swap(cell: *mut u64, compare: u64, swap: u64) -> Result<u64, Fault> {
+pub(super) unsafe fn compare_swap(cell: *mut u64, compare: u64, swap: u64) -> Result<u64, Fault> {
     // SAFETY: the caller's promise: aligned, and still mapped.
     let cell = unsafe { &*cell.cast::<AtomicU64>() };
     Ok(cell
