@@ -11,6 +11,7 @@ use super::found::{ACTIVE, back_to_back, number_after};
 use crate::attack::flood::{Flood, data, frame};
 use crate::harness::case::expect;
 use crate::harness::case::{Case, Ending, Stop};
+use crate::harness::process::Running;
 use crate::lab::Lab;
 use crate::lab::environment::counter;
 use crate::lab::subnet::{LIMIT, Subnet};
@@ -283,17 +284,25 @@ fn partitions(lab: &mut Lab, enforcement: &str) -> Ending {
     let line = ["ibv_rc_pingpong", "-n", "1000000000"];
     let server = subnet.server(1, &line, port)?;
     let number = port.to_string();
-    let client = subnet.spawn(2, &[&line[..], &["-p", &number, "127.0.0.1"]].concat())?;
+    let mut client = subnet.spawn(2, &[&line[..], &["-p", &number, "127.0.0.1"]].concat())?;
     let file_of = "/sys/class/infiniband/ferroce0/ports/1/counters/port_rcv_packets";
     let many = |text: &str| text.trim().parse().is_ok_and(|n: u64| n > 2000);
     subnet.wait_until(2, &["cat", file_of], many)?;
     members(&file, "ALL=limited, SELF=full")?;
     manager.reload();
-    let client = client.finish(LIMIT);
-    server.kill();
+
+    // Whoever has a request on its way is told. The other may have nothing on its way, and then
+    // waits for a message in vain.
     let wanted = "transport retry counter exceeded";
-    if client.success() || !client.err.contains(wanted) {
-        return Err(Stop::with("limited members go on talking", &[&client]));
+    let gave_up = |end: &Running| end.errors().contains(wanted);
+    client.wait_until(LIMIT, |client| gave_up(client) || gave_up(&server));
+    let ends = [client.kill(), server.kill()];
+    if !ends.iter().any(|end| end.err.contains(wanted)) {
+        let [client, server] = &ends;
+        return Err(Stop::with(
+            "limited members go on talking",
+            &[client, server],
+        ));
     }
 
     let enforced = enforcement != "off";
