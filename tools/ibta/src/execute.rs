@@ -85,55 +85,10 @@ fn conclude(test: &Test, outcome: Outcome, entries: Vec<Recorded>, time: Duratio
         Err(Stop::Broken(error)) => (Verdict::Error, format!("{error:#}")),
     };
 
-    let mut assertions: Vec<AssertionResult> = test
-        .assertions
-        .iter()
-        .map(|id| AssertionResult {
-            id: id.clone(),
-            result: Verdict::NotApplicable,
-            reason: String::new(),
-        })
-        .collect();
-
-    for recorded in &entries {
-        let (id, verdict, why) = match &recorded.entry {
-            Entry::Check {
-                assertion,
-                held: true,
-                ..
-            } => (assertion, Verdict::Pass, ""),
-            Entry::Check {
-                assertion, seen, ..
-            } => (assertion, Verdict::Fail, seen.as_str()),
-            Entry::NotApplicable { assertion, reason } => {
-                (assertion, Verdict::NotApplicable, reason.as_str())
-            }
-            // Of runs before the last one nothing is concluded.
-            Entry::Inconclusive { assertion, seen } if stood_still => {
-                (assertion, Verdict::NotApplicable, seen.as_str())
-            }
-            _ => continue,
-        };
-
-        match assertions.iter_mut().find(|known| known.id == *id) {
-            Some(known) if known.result != Verdict::Fail => {
-                known.result = verdict;
-                known.reason = why.to_owned();
-            }
-            Some(_) => {}
-            // Whatever the test is about.
-            None if [COMPLETIONS, PACKETS, MADS].contains(&id.as_str()) => {
-                assertions.push(AssertionResult {
-                    id: id.clone(),
-                    result: verdict,
-                    reason: why.to_owned(),
-                })
-            }
-            None => {
-                result = Verdict::Error;
-                reason = format!("{id} is decided, but not declared");
-            }
-        }
+    let (mut assertions, undeclared) = decided(test, &entries, stood_still);
+    if let Some(id) = undeclared {
+        result = Verdict::Error;
+        reason = format!("{id} is decided, but not declared");
     }
 
     match result {
@@ -182,4 +137,65 @@ fn conclude(test: &Test, outcome: Outcome, entries: Vec<Recorded>, time: Duratio
         time,
         packets: None,
     }
+}
+
+/// What the entries of a run decide of each assertion that the test declares, and the last that they
+/// decide and it does not declare. Of runs of a machine that `stood_still` nothing is concluded.
+fn decided(
+    test: &Test,
+    entries: &[Recorded],
+    stood_still: bool,
+) -> (Vec<AssertionResult>, Option<String>) {
+    let mut undeclared = None;
+    let mut assertions: Vec<AssertionResult> = test
+        .assertions
+        .iter()
+        .map(|id| AssertionResult {
+            id: id.clone(),
+            result: Verdict::NotApplicable,
+            reason: String::new(),
+        })
+        .collect();
+
+    for recorded in entries {
+        let (id, verdict, why) = match &recorded.entry {
+            Entry::Check {
+                assertion,
+                held: true,
+                ..
+            } => (assertion, Verdict::Pass, ""),
+            Entry::Check {
+                assertion, seen, ..
+            } => (assertion, Verdict::Fail, seen.as_str()),
+            Entry::NotApplicable { assertion, reason } => {
+                (assertion, Verdict::NotApplicable, reason.as_str())
+            }
+            // Of runs before the last one nothing is concluded.
+            Entry::Inconclusive { assertion, seen } if stood_still => {
+                (assertion, Verdict::NotApplicable, seen.as_str())
+            }
+            _ => continue,
+        };
+
+        match assertions.iter_mut().find(|known| known.id == *id) {
+            Some(known) if known.result != Verdict::Fail => {
+                known.result = verdict;
+                known.reason = why.to_owned();
+            }
+            Some(_) => {}
+            // Whatever the test is about.
+            None if [COMPLETIONS, PACKETS, MADS].contains(&id.as_str()) => {
+                assertions.push(AssertionResult {
+                    id: id.clone(),
+                    result: verdict,
+                    reason: why.to_owned(),
+                })
+            }
+            None => {
+                undeclared = Some(id.clone());
+            }
+        }
+    }
+
+    (assertions, undeclared)
 }

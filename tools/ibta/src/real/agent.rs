@@ -4,11 +4,12 @@
 //! An agent that has once not answered in time is not spoken to again, since its answer may still
 //! come.
 
+use super::stream::Stream;
 use super::witness::{Wait, Witness};
 use crate::protocol::{Command, Reply};
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, Write};
+use std::io::{ErrorKind, Read, Seek};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -27,8 +28,8 @@ pub struct Agent {
     stream: Stream,
     name: String,
     process: Option<Spawned>,
-    /// What came and is not a whole answer yet.
-    came: Vec<u8>,
+    /// What was received and is not a whole answer yet.
+    received: Vec<u8>,
     patience: Duration,
     lost: bool,
 }
@@ -37,12 +38,6 @@ pub struct Agent {
 struct Spawned {
     child: Child,
     errors: File,
-}
-
-/// Both ways of reaching an agent have deadlines.
-enum Stream {
-    Local(UnixStream),
-    Remote(TcpStream),
 }
 
 impl Agent {
@@ -64,7 +59,7 @@ impl Agent {
             name: format!("the agent (process {})", child.id()),
             stream: Stream::Local(ours),
             process: Some(Spawned { child, errors }),
-            came: Vec::new(),
+            received: Vec::new(),
             patience: PATIENCE,
             lost: false,
         })
@@ -83,7 +78,7 @@ impl Agent {
             stream: Stream::Remote(stream),
             name,
             process: None,
-            came: Vec::new(),
+            received: Vec::new(),
             patience: PATIENCE,
             lost: false,
         })
@@ -136,7 +131,7 @@ impl Agent {
         let deadline = Instant::now() + self.patience + waits(command);
         let mut line = serde_json::to_vec(command)?;
         line.push(b'\n');
-        if let Err(error) = self.write(&line, deadline) {
+        if let Err(error) = self.stream.write(&line, deadline) {
             return Err(self.gone(error, "takes no commands"));
         }
         match self.read_line(deadline) {
@@ -146,63 +141,23 @@ impl Agent {
         }
     }
 
-    fn write(&mut self, mut bytes: &[u8], deadline: Instant) -> std::io::Result<()> {
-        while !bytes.is_empty() {
-            let left = left_until(deadline)?;
-            let written = match &mut self.stream {
-                Stream::Local(stream) => {
-                    stream.set_write_timeout(Some(left))?;
-                    stream.write(bytes)
-                }
-                Stream::Remote(stream) => {
-                    stream.set_write_timeout(Some(left))?;
-                    stream.write(bytes)
-                }
-            };
-
-            match written {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(len) => bytes = &bytes[len..],
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-
-        Ok(())
-    }
-
     fn read_line(&mut self, deadline: Instant) -> std::io::Result<Vec<u8>> {
         let mut buffer = [0; 1 << 16];
         let mut looked = 0;
         loop {
-            if let Some(end) = self.came[looked..].iter().position(|byte| *byte == b'\n') {
-                let rest = self.came.split_off(looked + end + 1);
-                return Ok(std::mem::replace(&mut self.came, rest));
+            let unread = &mut self.received;
+            if let Some(end) = unread[looked..].iter().position(|byte| *byte == b'\n') {
+                let rest = unread.split_off(looked + end + 1);
+                return Ok(std::mem::replace(unread, rest));
             }
 
-            looked = self.came.len();
+            looked = unread.len();
             if looked > MAX_ANSWER {
                 return Err(ErrorKind::FileTooLarge.into());
             }
 
-            let left = left_until(deadline)?;
-            let read = match &mut self.stream {
-                Stream::Local(stream) => {
-                    stream.set_read_timeout(Some(left))?;
-                    stream.read(&mut buffer)
-                }
-                Stream::Remote(stream) => {
-                    stream.set_read_timeout(Some(left))?;
-                    stream.read(&mut buffer)
-                }
-            };
-
-            match read {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(len) => self.came.extend_from_slice(&buffer[..len]),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
+            let len = self.stream.read(&mut buffer, deadline)?;
+            unread.extend_from_slice(&buffer[..len]);
         }
     }
 
@@ -289,15 +244,6 @@ fn add(reply: &mut Reply, more: Reply) {
             completions.extend(more);
         }
         (reply, more) => *reply = more,
-    }
-}
-
-/// What is left of the time, as sockets want it: never 0, which would be for ever.
-fn left_until(deadline: Instant) -> std::io::Result<Duration> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    match left.is_zero() {
-        true => Err(ErrorKind::TimedOut.into()),
-        false => Ok(left),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The device is a verbs device, real or ferroce's, and the tester reaches it over the wire.
 //!
-//! - `agent`: the connection to the agent, which plays the device's side;
+//! - `agent`: the connection to the agent, which plays the device's side; `stream`: its bytes;
 //! - `roce`: the tester's end of RoCEv2; `cable`: its ends of cables to InfiniBand ports; `wire`:
 //!   either, for packets of queue pairs;
 //! - `rig`: wire and agent, for a test of the transport; `mad`: cables and agent, for a test of
@@ -19,6 +19,7 @@ pub mod own;
 mod rig;
 mod roce;
 mod stamp;
+mod stream;
 mod transport;
 mod wire;
 mod witness;

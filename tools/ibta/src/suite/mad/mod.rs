@@ -1,5 +1,6 @@
 //! Tests of the management agents of a channel adapter, a module for each subject.
 
+mod arbitration;
 mod attributes;
 pub(in crate::suite) mod both_keys;
 pub(in crate::suite) mod case;

@@ -93,6 +93,13 @@ impl Odd {
 type Wrong = fn() -> Vec<(String, fn(&mut Odd, u8), u8)>;
 
 pub(super) fn tests() -> Vec<Test> {
+    let mut tests = link_layer();
+    tests.extend(mads());
+    tests
+}
+
+/// What is wrong with the link's header, the lane or the ICRC.
+fn link_layer() -> Vec<Test> {
     vec![
         dropped(
             "C07_007_01",
@@ -175,6 +182,12 @@ pub(super) fn tests() -> Vec<Test> {
             1,
             || vec![("VL 15".to_owned(), |odd, vl| odd.lrh.vl = vl, 15)],
         ),
+    ]
+}
+
+/// What is wrong with the transport header, or with the MAD's length.
+fn mads() -> Vec<Test> {
+    vec![
         dropped(
             "S13_4_2_01",
             "13.4.2",

@@ -15,6 +15,13 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 pub(super) fn tests() -> Vec<Test> {
+    let mut tests = acknowledgements();
+    tests.extend(message_numbers());
+    tests
+}
+
+/// When ACKs come, what they cover and what they are like.
+fn acknowledgements() -> Vec<Test> {
     let mut tests = Vec::new();
     for (n, opcode) in (1..).zip([
         RC_SEND_ONLY,
@@ -113,7 +120,12 @@ pub(super) fn tests() -> Vec<Test> {
         }),
     );
 
-    tests.push(
+    tests
+}
+
+/// Which messages the MSN counts, and when a receive request completes.
+fn message_numbers() -> Vec<Test> {
+    vec![
         test(
             "9.7.7.1",
             1,
@@ -146,9 +158,6 @@ pub(super) fn tests() -> Vec<Test> {
                 }
             })
         }),
-    );
-
-    tests.push(
         test(
             "9.7.7.1",
             2,
@@ -161,9 +170,6 @@ pub(super) fn tests() -> Vec<Test> {
             "The first ACK counts a message too many.",
             miscounts_messages,
         ),
-    );
-
-    tests.push(
         test(
             "9.7.7.1",
             3,
@@ -178,9 +184,7 @@ pub(super) fn tests() -> Vec<Test> {
         .breaks("completes-twice", "It completes twice.", || {
             super::mutants::completes_twice(Side::Recv)
         }),
-    );
-
-    tests
+    ]
 }
 
 fn asked(b: &mut Bench<'_>, opcode: u8) -> Outcome {

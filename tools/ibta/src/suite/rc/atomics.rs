@@ -46,6 +46,16 @@ const DEEDS: [(&str, u8, u64, u64, u64); 5] = [
 ];
 
 pub(super) fn tests() -> Vec<Test> {
+    let mut tests = results();
+    tests.extend(alignment());
+    tests.extend(duplicates());
+    tests.push(order());
+    tests.extend(requester());
+    tests
+}
+
+/// What atomics leave in memory, and what they answer.
+fn results() -> Vec<Test> {
     let mut tests = Vec::new();
     for (n, (what, opcode, swap_add, compare, after)) in (1..).zip(DEEDS) {
         let test = test("9.4.5", n, what, move |b| {
@@ -81,6 +91,12 @@ pub(super) fn tests() -> Vec<Test> {
         });
     }
 
+    tests
+}
+
+/// Addresses that are not a word's.
+fn alignment() -> Vec<Test> {
+    let mut tests = Vec::new();
     let places = [1, 2, 4, 7].map(|at| (RC_FETCH_ADD, at)).into_iter();
     let places = places.chain([1, 4].map(|at| (RC_COMPARE_SWAP, at)));
     for (n, (opcode, at)) in (6..).zip(places) {
@@ -104,6 +120,12 @@ pub(super) fn tests() -> Vec<Test> {
         );
     }
 
+    tests
+}
+
+/// Answers are kept for duplicates.
+fn duplicates() -> Vec<Test> {
+    let mut tests = Vec::new();
     for (n, opcode) in (12..).zip([RC_FETCH_ADD, RC_COMPARE_SWAP]) {
         let title = format!(
             "a duplicate {} is answered as before and not done again",
@@ -158,22 +180,29 @@ pub(super) fn tests() -> Vec<Test> {
         }),
     );
 
-    tests.push(
-        test(
-            "9.4.5",
-            15,
-            "atomics are done in the order of their PSNs, and answered each for itself",
-            in_order,
-        )
-        .breaks("coalesces", "Only the last is answered.", || {
-            let mut count = 0;
-            Faults::default().tx_drop(move |packet| {
-                count += u32::from(packet.bth.opcode == RC_ATOMIC_ACKNOWLEDGE);
-                packet.bth.opcode == RC_ATOMIC_ACKNOWLEDGE && count < 3
-            })
-        }),
-    );
+    tests
+}
 
+/// Each after the other.
+fn order() -> Test {
+    test(
+        "9.4.5",
+        15,
+        "atomics are done in the order of their PSNs, and answered each for itself",
+        in_order,
+    )
+    .breaks("coalesces", "Only the last is answered.", || {
+        let mut count = 0;
+        Faults::default().tx_drop(move |packet| {
+            count += u32::from(packet.bth.opcode == RC_ATOMIC_ACKNOWLEDGE);
+            packet.bth.opcode == RC_ATOMIC_ACKNOWLEDGE && count < 3
+        })
+    })
+}
+
+/// Atomics of the device's own.
+fn requester() -> Vec<Test> {
+    let mut tests = Vec::new();
     for (n, opcode) in (16..).zip([Opcode::FetchAdd, Opcode::CompareSwap]) {
         tests.push(
             test(

@@ -25,6 +25,13 @@ const RANGE: u8 = 0;
 const REGION: u8 = 1;
 
 pub(super) fn tests() -> Vec<Test> {
+    let mut tests = carried_out();
+    tests.extend(refusals());
+    tests
+}
+
+/// What a FLUSH is answered with, and what has happened by then.
+fn carried_out() -> Vec<Test> {
     vec![
         test(
             1,
@@ -85,6 +92,12 @@ pub(super) fn tests() -> Vec<Test> {
             "A duplicate is carried out as a new request.",
             executes_duplicates,
         ),
+    ]
+}
+
+/// Whom a FLUSH is refused, and as what.
+fn refusals() -> Vec<Test> {
+    vec![
         refusal(
             5,
             "a FLUSH of a region that may not be flushed is a remote access error",

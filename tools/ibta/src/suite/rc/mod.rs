@@ -3,6 +3,7 @@
 mod bench;
 mod case;
 mod mutants;
+mod program;
 mod words;
 
 mod acks;

@@ -25,6 +25,13 @@ const RIGHTS: [(u8, u32); 5] = [
 ];
 
 pub(super) fn tests() -> Vec<Test> {
+    let mut tests = reasons();
+    tests.extend(aftermath());
+    tests
+}
+
+/// What is refused, with which code.
+fn reasons() -> Vec<Test> {
     let mut tests = Vec::new();
     for (n, (opcode, right)) in (1..).zip(RIGHTS) {
         let title = format!("{} at a queue pair that does not allow it", name(opcode));
@@ -71,7 +78,12 @@ pub(super) fn tests() -> Vec<Test> {
         ),
     );
 
-    tests.push(
+    tests
+}
+
+/// What a refusal leaves of the connection, and what its NAK is like.
+fn aftermath() -> Vec<Test> {
+    vec![
         test(
             "9.7.5.2",
             10,
@@ -97,9 +109,6 @@ pub(super) fn tests() -> Vec<Test> {
             "The NAK names the PSN after the refused one.",
             refuses_the_next_psn,
         ),
-    );
-
-    tests.push(
         test(
             "9.7.5.2",
             11,
@@ -122,9 +131,6 @@ pub(super) fn tests() -> Vec<Test> {
                 })
             },
         ),
-    );
-
-    tests.push(
         test(
             "9.7.5.2",
             12,
@@ -138,9 +144,6 @@ pub(super) fn tests() -> Vec<Test> {
         .breaks("completes-well", "They complete with success.", || {
             completes_with(Side::Recv, status::SUCCESS)
         }),
-    );
-
-    tests.push(
         test(
             "9.7.5.2",
             13,
@@ -155,9 +158,7 @@ pub(super) fn tests() -> Vec<Test> {
         .breaks("carries", "It has a payload.", || {
             Faults::default().tx_edit(|packet| packet.payload = vec![0; 4])
         }),
-    );
-
-    tests
+    ]
 }
 
 const NO_KEY: u32 = 0x0bad_0bad;

@@ -19,6 +19,13 @@ const GAPS: [u32; 4] = [1, 2, 1 << 22, (1 << 23) - 1];
 const PASTS: [u32; 4] = [1, 2, 1 << 22, (1 << 23) - 1];
 
 pub(super) fn tests() -> Vec<Test> {
+    let mut tests = distances();
+    tests.extend(losses());
+    tests
+}
+
+/// Near and far on both sides of the expected PSN.
+fn distances() -> Vec<Test> {
     let mut tests = Vec::new();
     for (n, gap) in (1..).zip(GAPS) {
         let title = format!("a request {gap} PSNs ahead is refused and not carried out");
@@ -55,7 +62,12 @@ pub(super) fn tests() -> Vec<Test> {
         );
     }
 
-    tests.push(
+    tests
+}
+
+/// Gaps, how they are filled, and where PSNs wrap.
+fn losses() -> Vec<Test> {
+    vec![
         test(
             "9.7.4",
             9,
@@ -78,9 +90,6 @@ pub(super) fn tests() -> Vec<Test> {
                 })
             },
         ),
-    );
-
-    tests.push(
         test("9.7.4", 10, "PSNs wrap inside a message", psns_wrap).breaks(
             "does-not-wrap",
             "0 does not follow 0xffffff.",
@@ -92,9 +101,6 @@ pub(super) fn tests() -> Vec<Test> {
                 })
             },
         ),
-    );
-
-    tests.push(
         test(
             "9.7.4",
             11,
@@ -111,9 +117,6 @@ pub(super) fn tests() -> Vec<Test> {
         .breaks("says-invalid", "A gap is an invalid request.", || {
             other_reason(NakCode::InvalidRequest)
         }),
-    );
-
-    tests.push(
         test(
             "9.7.4",
             12,
@@ -134,9 +137,7 @@ pub(super) fn tests() -> Vec<Test> {
                 })
             },
         ),
-    );
-
-    tests
+    ]
 }
 
 /// Tells how far a PSN is ahead of the one after the first; of the first itself nothing.

@@ -35,6 +35,14 @@ const MALFORMED: [(&str, u8, u32, u32); 5] = [
 ];
 
 pub(super) fn tests() -> Vec<Test> {
+    let mut tests = missing_responses();
+    tests.extend(malformed_responses());
+    tests.extend(whole_responses());
+    tests
+}
+
+/// What is asked for again.
+fn missing_responses() -> Vec<Test> {
     let mut tests = Vec::new();
     for (n, missing) in [(49, 0), (50, 1)] {
         tests.push(
@@ -116,6 +124,12 @@ pub(super) fn tests() -> Vec<Test> {
         .takes(Duration::from_millis(600)),
     );
 
+    tests
+}
+
+/// What ends the connection.
+fn malformed_responses() -> Vec<Test> {
+    let mut tests = Vec::new();
     for (n, (what, opcode, at, len)) in (52..).zip(MALFORMED) {
         tests.push(
             test(SECTION, n, format!("{what} is a bad response"), move |b| {
@@ -130,6 +144,12 @@ pub(super) fn tests() -> Vec<Test> {
         );
     }
 
+    tests
+}
+
+/// What completes.
+fn whole_responses() -> Vec<Test> {
+    let mut tests = Vec::new();
     for (n, len) in (57..).zip([0, 1, PMTU, PMTU + 1, 3 * PMTU]) {
         let test = test(
             SECTION,

@@ -25,6 +25,15 @@ const PARTS: [(&str, u32, u32); 4] = [
 ];
 
 pub(super) fn tests() -> Vec<Test> {
+    let mut tests = lengths();
+    tests.extend(duplicates());
+    tests.extend(order());
+    tests.push(bounds());
+    tests
+}
+
+/// Responses of READs of every length.
+fn lengths() -> Vec<Test> {
     let mut tests = Vec::new();
     for (n, len) in (1..).zip(LENGTHS) {
         let title = format!("the responses of a READ of {len} bytes at a path MTU of {PMTU}");
@@ -76,6 +85,12 @@ pub(super) fn tests() -> Vec<Test> {
         );
     }
 
+    tests
+}
+
+/// READs that come again.
+fn duplicates() -> Vec<Test> {
+    let mut tests = Vec::new();
     for (n, (what, skip, count)) in (9..).zip(PARTS) {
         let title = format!("a READ of 4 packets is asked for again {what}");
         tests.push(
@@ -132,7 +147,12 @@ pub(super) fn tests() -> Vec<Test> {
         .breaks("drops-it", "A duplicate READ is dropped.", drops_duplicates),
     );
 
-    tests.push(
+    tests
+}
+
+/// READs among other requests, and among themselves.
+fn order() -> Vec<Test> {
+    vec![
         test(
             "9.7.5.1",
             14,
@@ -144,9 +164,6 @@ pub(super) fn tests() -> Vec<Test> {
             "What WRITEs bring is not there yet when the READ is carried out.",
             places_nothing,
         ),
-    );
-
-    tests.push(
         test(
             "9.7.5.1",
             15,
@@ -166,9 +183,6 @@ pub(super) fn tests() -> Vec<Test> {
                 reads > 1
             })
         }),
-    );
-
-    tests.push(
         test(
             "9.7.5.1",
             16,
@@ -186,25 +200,24 @@ pub(super) fn tests() -> Vec<Test> {
         .breaks("does-not-answer", "The READ is dropped.", || {
             overlooks(RC_READ_REQUEST)
         }),
-    );
+    ]
+}
 
-    tests.push(
-        test(
-            "9.7.5.1",
-            17,
-            "a READ to the last byte of a region",
-            to_the_end,
-        )
-        .breaks("stops-before", "The last byte counts as outside.", || {
-            Faults::default().rx_edit(|packet| {
-                if let Some(reth) = &mut packet.ext.reth {
-                    reth.va += 1;
-                }
-            })
-        }),
-    );
-
-    tests
+/// READs at the end of a region.
+fn bounds() -> Test {
+    test(
+        "9.7.5.1",
+        17,
+        "a READ to the last byte of a region",
+        to_the_end,
+    )
+    .breaks("stops-before", "The last byte counts as outside.", || {
+        Faults::default().rx_edit(|packet| {
+            if let Some(reth) = &mut packet.ext.reth {
+                reth.va += 1;
+            }
+        })
+    })
 }
 
 /// Drops READs with a PSN that it has answered.

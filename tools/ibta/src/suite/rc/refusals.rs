@@ -39,10 +39,18 @@ const REQUESTS: [Opcode; 5] = [
 ];
 
 pub(super) fn tests() -> Vec<Test> {
+    let mut tests = codes();
+    tests.extend(sequence_errors());
+    tests
+}
+
+/// Completions by the NAK's code.
+fn codes() -> Vec<Test> {
     let mut tests = Vec::new();
     let refusals = CODES
         .iter()
         .flat_map(|code| REQUESTS.map(|opcode| (*code, opcode)));
+
     for (n, ((code, what, due), opcode)) in (20..).zip(refusals) {
         let title = format!(
             "{opcode:?} that is refused with {what} fails with status {due}, and the connection ends"
@@ -108,7 +116,12 @@ pub(super) fn tests() -> Vec<Test> {
         ),
     );
 
-    tests.push(
+    tests
+}
+
+/// What a PSN sequence error has sent again, and how often.
+fn sequence_errors() -> Vec<Test> {
+    let mut tests = vec![
         test(
             SECTION,
             36,
@@ -129,9 +142,6 @@ pub(super) fn tests() -> Vec<Test> {
         .breaks("sends-nothing", "Nothing is sent again.", || {
             Faults::default().rx_drop(is_refusal)
         }),
-    );
-
-    tests.push(
         test(
             SECTION,
             37,
@@ -149,7 +159,7 @@ pub(super) fn tests() -> Vec<Test> {
                 })
             },
         ),
-    );
+    ];
 
     for (n, retries) in (38..).zip([0, 1, 3, 7]) {
         tests.push(

@@ -24,10 +24,22 @@ const MESSAGES: [Opcode; 4] = [
 const LENGTHS: [u32; 5] = [0, 5, PMTU, PMTU + 1, 3 * PMTU - 3];
 
 pub(super) fn tests() -> Vec<Test> {
+    let mut tests = messages();
+    tests.extend(path_mtus());
+    tests.extend(reads());
+    tests.push(solicited_events());
+    tests.push(retransmissions());
+    tests.push(gather_lists());
+    tests
+}
+
+/// SENDs and WRITEs of every length.
+fn messages() -> Vec<Test> {
     let mut tests = Vec::new();
     let both = MESSAGES
         .into_iter()
         .flat_map(|opcode| LENGTHS.map(|len| (opcode, len)));
+
     let invalidating = LENGTHS.map(|len| (Opcode::SendWithInv, len));
     let numbered = (1..).zip(both).chain((41..).zip(invalidating));
     for (n, (opcode, len)) in numbered {
@@ -77,6 +89,12 @@ pub(super) fn tests() -> Vec<Test> {
         });
     }
 
+    tests
+}
+
+/// Every path MTU but the usual one.
+fn path_mtus() -> Vec<Test> {
+    let mut tests = Vec::new();
     for (n, pmtu) in (21..).zip([256, 512, 2048, 4096]) {
         let options = ChannelOptions {
             pmtu,
@@ -106,6 +124,12 @@ pub(super) fn tests() -> Vec<Test> {
         );
     }
 
+    tests
+}
+
+/// READs take the PSNs of their responses.
+fn reads() -> Vec<Test> {
+    let mut tests = Vec::new();
     for (n, len) in (25..).zip([1, PMTU, PMTU + 1, 3 * PMTU]) {
         tests.push(
             test(
@@ -135,65 +159,68 @@ pub(super) fn tests() -> Vec<Test> {
         );
     }
 
-    tests.push(
-        test(
-            SECTION,
-            29,
-            "only the last packet of a message that solicits an event has SE set",
-            solicits,
-        )
-        .breaks("on-every-packet", "All packets have SE set.", || {
-            Faults::default().tx_edit(|packet| packet.bth.solicited = true)
-        })
-        .breaks("never", "No packet has SE set.", || {
-            Faults::default().tx_edit(|packet| packet.bth.solicited = false)
-        }),
-    );
+    tests
+}
 
-    tests.push(
-        test_with(
-            SECTION,
-            30,
-            ChannelOptions {
-                timeout: 14,
-                ..ChannelOptions::default()
-            },
-            "what is sent again is what was sent before, PSN and all",
-            again,
-        )
-        .breaks(
-            "takes-new-psns",
-            "What is sent again has PSNs of its own.",
-            || {
-                let mut packets = 0;
-                Faults::default().tx_edit(move |packet| {
-                    packets += 1;
-                    if packets > 3 {
-                        packet.bth.psn = (packet.bth.psn + 3) & 0xff_ffff;
-                    }
-                })
-            },
-        )
-        .takes(Duration::from_millis(500)),
-    );
+/// SE where a program asks for it.
+fn solicited_events() -> Test {
+    test(
+        SECTION,
+        29,
+        "only the last packet of a message that solicits an event has SE set",
+        solicits,
+    )
+    .breaks("on-every-packet", "All packets have SE set.", || {
+        Faults::default().tx_edit(|packet| packet.bth.solicited = true)
+    })
+    .breaks("never", "No packet has SE set.", || {
+        Faults::default().tx_edit(|packet| packet.bth.solicited = false)
+    })
+}
 
-    tests.push(
-        test(
-            SECTION,
-            34,
-            "the gather list makes one message, in order",
-            gathered,
-        )
-        .breaks("garbles", "A byte of the payload is wrong.", || {
-            Faults::default().tx_edit(|packet| {
-                if let Some(first) = packet.payload.first_mut() {
-                    *first ^= 1;
+/// What is sent again when nobody answers.
+fn retransmissions() -> Test {
+    test_with(
+        SECTION,
+        30,
+        ChannelOptions {
+            timeout: 14,
+            ..ChannelOptions::default()
+        },
+        "what is sent again is what was sent before, PSN and all",
+        again,
+    )
+    .breaks(
+        "takes-new-psns",
+        "What is sent again has PSNs of its own.",
+        || {
+            let mut packets = 0;
+            Faults::default().tx_edit(move |packet| {
+                packets += 1;
+                if packets > 3 {
+                    packet.bth.psn = (packet.bth.psn + 3) & 0xff_ffff;
                 }
             })
-        }),
-    );
+        },
+    )
+    .takes(Duration::from_millis(500))
+}
 
-    tests
+/// Messages of several elements.
+fn gather_lists() -> Test {
+    test(
+        SECTION,
+        34,
+        "the gather list makes one message, in order",
+        gathered,
+    )
+    .breaks("garbles", "A byte of the payload is wrong.", || {
+        Faults::default().tx_edit(|packet| {
+            if let Some(first) = packet.payload.first_mut() {
+                *first ^= 1;
+            }
+        })
+    })
 }
 
 /// The opcode of packet `n` of `of`.

@@ -26,6 +26,15 @@ const TAKING: [u8; 5] = [
 const TIMERS: [u8; 5] = [0, 1, 12, 25, 31];
 
 pub(super) fn tests() -> Vec<Test> {
+    let mut tests = refused_requests();
+    tests.extend(timers());
+    tests.extend(neighbours());
+    tests.extend(writes());
+    tests
+}
+
+/// Each request that takes a receive request.
+fn refused_requests() -> Vec<Test> {
     let mut tests = Vec::new();
     for (n, opcode) in (1..).zip(TAKING) {
         let title = format!(
@@ -47,6 +56,12 @@ pub(super) fn tests() -> Vec<Test> {
         );
     }
 
+    tests
+}
+
+/// Each timer that a program may ask for.
+fn timers() -> Vec<Test> {
+    let mut tests = Vec::new();
     for (n, timer) in (6..).zip(TIMERS) {
         let options = ChannelOptions {
             min_rnr_timer: timer,
@@ -78,7 +93,12 @@ pub(super) fn tests() -> Vec<Test> {
         );
     }
 
-    tests.push(
+    tests
+}
+
+/// What comes behind an RNR NAK, and what came before it.
+fn neighbours() -> Vec<Test> {
+    vec![
         test(
             SECTION,
             11,
@@ -106,9 +126,6 @@ pub(super) fn tests() -> Vec<Test> {
                 })
             },
         ),
-    );
-
-    tests.push(
         test(
             SECTION,
             12,
@@ -121,9 +138,12 @@ pub(super) fn tests() -> Vec<Test> {
             "It counts the request that it refuses.",
             super::mutants::miscounts_messages,
         ),
-    );
+    ]
+}
 
-    tests.push(
+/// RDMA WRITEs, without immediate data and with it.
+fn writes() -> Vec<Test> {
+    vec![
         test(
             SECTION,
             13,
@@ -142,9 +162,6 @@ pub(super) fn tests() -> Vec<Test> {
                 })
             },
         ),
-    );
-
-    tests.push(
         test(
             SECTION,
             14,
@@ -165,9 +182,7 @@ pub(super) fn tests() -> Vec<Test> {
                 })
             },
         ),
-    );
-
-    tests
+    ]
 }
 
 fn timer(b: &Bench<'_>) -> Syndrome {

@@ -26,8 +26,15 @@ fn options(rnr_retry: u8) -> ChannelOptions {
 }
 
 pub(super) fn tests() -> Vec<Test> {
-    let mut tests = Vec::new();
-    tests.push(waits(
+    let mut tests = timers();
+    tests.extend(retry_counts());
+    tests.push(resumption());
+    tests
+}
+
+/// How long it waits.
+fn timers() -> Vec<Test> {
+    let mut tests = vec![waits(
         named(
             "C09_130_01",
             "C09-130",
@@ -37,7 +44,7 @@ pub(super) fn tests() -> Vec<Test> {
             |b| waits_at_least(b, 31),
         )
         .takes(Duration::from_millis(900)),
-    ));
+    )];
 
     for (n, timer) in (15..).zip(WAITS) {
         let time = Duration::from_nanos(rnr_timer_nanos(timer));
@@ -50,6 +57,12 @@ pub(super) fn tests() -> Vec<Test> {
         ));
     }
 
+    tests
+}
+
+/// How often it tries.
+fn retry_counts() -> Vec<Test> {
+    let mut tests = Vec::new();
     for (n, retries) in (20..).zip([0, 1, 3, 6]) {
         let title = format!("after {retries} RNR retries the request fails");
         tests.push(
@@ -126,28 +139,29 @@ pub(super) fn tests() -> Vec<Test> {
         }),
     );
 
-    tests.push(
-        test_with(
-            SECTION,
-            27,
-            options(7),
-            "an RNR NAK completes what came before it, and the rest is sent again in order",
-            resumes_at,
-        )
-        .breaks(
-            "begins-over",
-            "Everything unacknowledged is sent again, what was acknowledged too.",
-            || {
-                Faults::default().rx_edit(|packet| {
-                    if matches!(syndrome(packet), Some(Syndrome::RnrNak { .. })) {
-                        packet.bth.psn = packet.bth.psn.wrapping_sub(1) & 0xff_ffff;
-                    }
-                })
-            },
-        ),
-    );
-
     tests
+}
+
+/// What it sends again.
+fn resumption() -> Test {
+    test_with(
+        SECTION,
+        27,
+        options(7),
+        "an RNR NAK completes what came before it, and the rest is sent again in order",
+        resumes_at,
+    )
+    .breaks(
+        "begins-over",
+        "Everything unacknowledged is sent again, what was acknowledged too.",
+        || {
+            Faults::default().rx_edit(|packet| {
+                if matches!(syndrome(packet), Some(Syndrome::RnrNak { .. })) {
+                    packet.bth.psn = packet.bth.psn.wrapping_sub(1) & 0xff_ffff;
+                }
+            })
+        },
+    )
 }
 
 /// Changes the RNR retry count that a program asks for.

@@ -2,13 +2,15 @@
 
 mod absent;
 mod node;
+mod partitions;
 mod tables;
 
 use crate::catalog::Test;
 use absent::{sm_info, unsupported};
 use ferroce_wire::smp::attribute;
 use node::{node_description, node_info, vendor_diag};
-use tables::{guid_info, led_info, p_key_table};
+use partitions::p_key_table;
+use tables::{guid_info, led_info};
 
 const NO_ERROR: &str = "v1c13-024#01";
 const INVALID: &str = "v1c13-024#07";

@@ -5,21 +5,20 @@
 //! packet with a right ICRC, for its number and its partition; from there on all is the
 //! transport's.
 
+mod requests;
+
 use super::attributes::{self as convert, EFAULT, EINVAL, EOPNOTSUPP};
 use super::faults::PlaceHook;
 use super::host::{self, DeviceHost};
 use super::srq::Srqs;
 use crate::protocol::{
     AddressVector, AsyncEvent, Command, Completion, CreateQp, DeviceInfo, PortState, QpAttributes,
-    RecvQueue, Region, Reply, SendRequest, Sge, Side, send_flags,
+    Region, Reply, Side,
 };
 use ferroce_sim::Rng;
 use ferroce_sim::memory::{BASE, Memory};
 use ferroce_sim::wire::{SimSink, flow, open};
-use ferroce_transport::{
-    Access, Datagram, Dest, Qp, QpCap, QpConfig, QpType, RecvWqe, SendData, SendFlags, SendOp,
-    Time, TransmitOpts,
-};
+use ferroce_transport::{Access, Qp, QpCap, QpConfig, QpType, Time, TransmitOpts};
 use ferroce_wire::pkey;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -362,86 +361,6 @@ impl Device {
         {
             Ok(()) => Reply::Done,
             Err(error) => refuse(EINVAL, &format!("{WHAT}: {error}")),
-        }
-    }
-
-    fn post_send(&mut self, qp: u32, request: &SendRequest) -> Reply {
-        const WHAT: &str = "ibv_post_send";
-
-        let (Some(pair), Some(op)) = (self.pairs.get(&qp), convert::operation(request)) else {
-            return refuse(EINVAL, WHAT);
-        };
-
-        let dest = match request.to {
-            Some(to) if pair.service == QpType::Ud => {
-                if to.ah as usize >= self.handles.len() {
-                    return refuse(EINVAL, WHAT);
-                }
-                Dest::Datagram(Datagram {
-                    ah: to.ah,
-                    cookie: 0,
-                    qpn: to.qp,
-                    qkey: to.qkey,
-                })
-            }
-            _ => Dest::Connected,
-        };
-
-        let sges = convert::sges(&request.sges);
-        let inline = request.flags & send_flags::INLINE != 0;
-        let mut ranges = request.sges.iter();
-        if inline && !ranges.all(|sge| self.is_memory(sge.addr, sge.len as usize)) {
-            return refuse(EFAULT, WHAT);
-        }
-        let Some(pair) = self.pairs.get_mut(&qp) else {
-            return refuse(EINVAL, WHAT);
-        };
-
-        let bytes = match inline {
-            true => self.memory.borrow().gather(&sges),
-            false => Vec::new(),
-        };
-
-        let data = match inline {
-            true => SendData::Inline(&bytes),
-            false => SendData::Sges(&sges),
-        };
-
-        let local = matches!(op, SendOp::LocalInv(_) | SendOp::BindMw(_));
-        let posted = pair.qp.post_send(&ferroce_transport::SendRequest {
-            wr_id: request.wr_id,
-            op,
-            flags: SendFlags::from_bits_truncate(request.flags),
-            data: if local { SendData::Sges(&[]) } else { data },
-            dest,
-        });
-
-        match posted {
-            Ok(()) => Reply::Done,
-            Err(error) => refuse(convert::errno(error), &format!("{WHAT}: {error}")),
-        }
-    }
-
-    fn post_recv(&mut self, queue: RecvQueue, wr_id: u64, sges: &[Sge]) -> Reply {
-        let sges = convert::sges(sges);
-        match queue {
-            RecvQueue::Qp(qp) => {
-                let Some(pair) = self.pairs.get_mut(&qp) else {
-                    return refuse(EINVAL, "ibv_post_recv");
-                };
-                match pair.qp.post_recv(wr_id, &sges) {
-                    Ok(()) => Reply::Done,
-                    Err(error) => refuse(convert::errno(error), &format!("ibv_post_recv: {error}")),
-                }
-            }
-            RecvQueue::Srq(srq) => self.srqs.post(
-                srq,
-                RecvWqe {
-                    wr_id,
-                    sges: sges.into_iter().collect(),
-                    skip: 0,
-                },
-            ),
         }
     }
 }
