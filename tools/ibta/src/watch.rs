@@ -48,7 +48,7 @@ impl<'r> Watched<'r> {
         for port in self.ledger.known_ports() {
             let deadline = self.rig.now() + SOON;
             // Programs may hear of a change a moment later.
-            while let Err(why) = self.told(port)? {
+            while let Err(why) = self.compare(port)? {
                 if self.rig.now() >= deadline {
                     self.ledger
                         .note(format!("port {port}: programs are told otherwise: {why}"));
@@ -63,13 +63,13 @@ impl<'r> Watched<'r> {
     }
 
     /// Whether programs are told the same of a port.
-    fn told(&mut self, port: u8) -> Result<Result<(), String>> {
-        let told = [
+    fn compare(&mut self, port: u8) -> Result<Result<(), String>> {
+        let replies = [
             self.rig.command(&Command::Device)?,
             self.rig.command(&Command::QueryPort { port })?,
             self.rig.command(&Command::QueryGid { port, index: 0 })?,
         ];
-        Ok(self.ledger.compare(port, &told, self.is_sm))
+        Ok(self.ledger.compare(port, &replies, self.is_sm))
     }
 
     fn tell<T>(&self, done: T) -> T {

@@ -154,8 +154,8 @@ fn generic_mutants_are_caught_by_every_test_that_they_touch() {
     // What no test catches is no fault.
     for row in rows.iter().filter(|row| row.caught.is_empty()) {
         let reasons = row.survived.iter();
-        let mut told = reasons.map(|test| known.reason(&row.name, test).unwrap_or_default());
-        let excused = told.all(|name| {
+        let mut names = reasons.map(|test| known.reason(&row.name, test).unwrap_or_default());
+        let excused = names.all(|name| {
             let text = known.reasons.get(name);
             text.is_some_and(|text| text.starts_with("no fault"))
         });

@@ -164,9 +164,9 @@ impl Books {
             };
             match sent.allows(packet, info, life, memory) {
                 Ok(()) => {
-                    let (qp, told) = (life.qp, packet.syndrome());
-                    self.refused.extend(told.map(|syndrome| (qp, syndrome)));
-                    return self.has_credits(qp, told);
+                    let (qp, syndrome) = (life.qp, packet.syndrome());
+                    self.refused.extend(syndrome.map(|syndrome| (qp, syndrome)));
+                    return self.has_credits(qp, syndrome);
                 }
                 Err(why) => wrong = why,
             }
@@ -176,8 +176,8 @@ impl Books {
 
     /// Credits are receive requests that are there, and none are counted of a queue that others
     /// take from, too (9.7.7.2).
-    fn has_credits(&self, qp: u32, told: Option<Syndrome>) -> Result<(), String> {
-        let (Some(pair), Some(Syndrome::Ack(code))) = (self.pairs.get(&qp), told) else {
+    fn has_credits(&self, qp: u32, syndrome: Option<Syndrome>) -> Result<(), String> {
+        let (Some(pair), Some(Syndrome::Ack(code))) = (self.pairs.get(&qp), syndrome) else {
             return Ok(());
         };
         let is_shared = pair.created.srq.is_some() || pair.created.xrcd.is_some();

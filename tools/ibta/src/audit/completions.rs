@@ -187,7 +187,7 @@ impl Books {
         }
 
         *self.delivered.entry(done.qp).or_default() += 1;
-        let told = Message {
+        let message = Message {
             opcode: done.opcode,
             byte_len: done.byte_len,
             imm: done.imm,
@@ -196,7 +196,7 @@ impl Books {
         };
 
         let sent = self.messages.get(&done.qp).map_or(&[][..], Vec::as_slice);
-        match sent.contains(&told) {
+        match sent.contains(&message) {
             true => Ok(()),
             false => Err(format!(
                 "no message that was sent is told so; they are {sent:?}"

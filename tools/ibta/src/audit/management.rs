@@ -78,36 +78,36 @@ impl Ledger {
     ///
     /// # Errors
     /// It is another.
-    pub(crate) fn compare(&self, port: u8, told: &[Reply], is_sm: bool) -> Result<(), String> {
-        told.iter().try_for_each(|told| match told {
-            Reply::Device(told) => self.device(port, told),
-            Reply::Port(told) => self.port(port, told, is_sm),
+    pub(crate) fn compare(&self, port: u8, replies: &[Reply], is_sm: bool) -> Result<(), String> {
+        replies.iter().try_for_each(|reply| match reply {
+            Reply::Device(seen) => self.device(port, seen),
+            Reply::Port(seen) => self.port(port, seen, is_sm),
             Reply::Gid { gid, .. } => self.gid(port, u128::from_be_bytes(*gid)),
             _ => Ok(()),
         })
     }
 
-    fn device(&self, port: u8, told: &DeviceInfo) -> Result<(), String> {
+    fn device(&self, port: u8, seen: &DeviceInfo) -> Result<(), String> {
         let Some(node) = self.nodes.get(&port) else {
             return Ok(());
         };
-        due("NumPorts", node.num_ports, told.ports)?;
-        due("NodeGUID", node.node_guid, told.node_guid)?;
+        due("NumPorts", node.num_ports, seen.ports)?;
+        due("NodeGUID", node.node_guid, seen.node_guid)?;
         due(
             "SystemImageGUID",
             node.system_image_guid,
-            told.system_image_guid,
+            seen.system_image_guid,
         )?;
-        due("VendorID", node.vendor_id, told.vendor_id)?;
-        due("Revision", node.revision, told.hw_ver)
+        due("VendorID", node.vendor_id, seen.vendor_id)?;
+        due("Revision", node.revision, seen.hw_ver)
     }
 
-    fn port(&self, port: u8, told: &PortState, is_sm: bool) -> Result<(), String> {
+    fn port(&self, port: u8, seen: &PortState, is_sm: bool) -> Result<(), String> {
         if let Some(node) = self.nodes.get(&port) {
-            due("PartitionCap", node.partition_cap, told.pkey_tbl_len)?;
+            due("PartitionCap", node.partition_cap, seen.pkey_tbl_len)?;
         }
         match self.ports.get(&port) {
-            Some(data) => port_info::is_told(data, told, is_sm, self.moves),
+            Some(data) => port_info::agrees(data, seen, is_sm, self.moves),
             None => Ok(()),
         }
     }
@@ -142,7 +142,7 @@ impl Ledger {
         }
 
         let right = match header.method & method::RESPONSE {
-            0 => self.told(from, mad, &header),
+            0 => self.notified(from, mad, &header),
             _ => self.answered(port, mad, &header),
         };
         if let Err(why) = right {
@@ -151,7 +151,7 @@ impl Ledger {
     }
 
     /// A MAD that is no answer: a trap (13.4.9, 14.2.5.1).
-    fn told(&self, from: &Envelope, mad: &Mad, header: &MadHeader) -> Result<(), String> {
+    fn notified(&self, from: &Envelope, mad: &Mad, header: &MadHeader) -> Result<(), String> {
         due("the method", header.method, method::TRAP)?;
         due("the base version", header.base_version, BASE_VERSION)?;
         due(

@@ -160,13 +160,13 @@ fn after(field: &Field, set: u128) -> Option<u128> {
 pub(super) fn changed(now: &Data, last: Option<&Data>, set: Option<&Data>) -> Result<(), String> {
     for field in PortInfo::FIELDS {
         let seen = field.load(now);
-        let told = match set {
+        let expected = match set {
             Some(set) => after(field, field.load(set)),
             None if field.name == "client_reregister" => Some(0),
             None => None,
         };
-        if let Some(told) = told {
-            due(field.name, seen, told)?;
+        if let Some(expected) = expected {
+            due(field.name, seen, expected)?;
         } else if let Some(last) = last.map(|last| field.load(last))
             && (set.is_none() || field.access == Access::Ro)
             && !MOVING.contains(&field.name)
@@ -182,38 +182,38 @@ pub(super) fn changed(now: &Data, last: Option<&Data>, set: Option<&Data>) -> Re
 ///
 /// # Errors
 /// What is not.
-pub(super) fn is_told(
+pub(super) fn agrees(
     data: &Data,
-    told: &PortState,
+    seen: &PortState,
     is_sm: bool,
     moves: bool,
 ) -> Result<(), String> {
     let info = PortInfo::parse(data);
-    due("GUIDCap", u32::from(info.guid_cap), told.gid_tbl_len)?;
+    due("GUIDCap", u32::from(info.guid_cap), seen.gid_tbl_len)?;
     due(
         "MTUCap",
         mtu::bytes(info.mtu_cap).unwrap_or(0),
-        told.max_mtu,
+        seen.max_mtu,
     )?;
 
-    due("VLCap", info.vl_cap, told.max_vl_num)?;
+    due("VLCap", info.vl_cap, seen.max_vl_num)?;
     if !moves {
-        due("PortState", u32::from(info.port_state), told.state)?;
+        due("PortState", u32::from(info.port_state), seen.state)?;
     }
 
-    if told.state == u32::from(info.port_state) {
+    if seen.state == u32::from(info.port_state) {
         due(
             "PortPhysicalState",
             info.port_physical_state,
-            told.phys_state,
+            seen.phys_state,
         )?;
-        due("LinkWidthActive", info.link_width_active, told.active_width)?;
+        due("LinkWidthActive", info.link_width_active, seen.active_width)?;
         let mtu = mtu::bytes(info.neighbor_mtu).unwrap_or(0);
-        due("NeighborMTU", mtu, told.active_mtu)?;
+        due("NeighborMTU", mtu, seen.active_mtu)?;
     }
 
     match is_sm {
         true => Ok(()),
-        false => due("CapabilityMask", info.capability_mask, told.capabilities),
+        false => due("CapabilityMask", info.capability_mask, seen.capabilities),
     }
 }

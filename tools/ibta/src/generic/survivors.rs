@@ -238,9 +238,9 @@ impl Survivors {
         };
         let mutants: BTreeMap<String, Entry> = rows.iter().map(entry).collect();
         let used: BTreeSet<&String> = mutants.values().flat_map(Entry::reasons).collect();
-        let told = self.reasons.iter().filter(|(name, _)| used.contains(name));
+        let kept = self.reasons.iter().filter(|(name, _)| used.contains(name));
         Survivors {
-            reasons: told
+            reasons: kept
                 .map(|(name, text)| (name.clone(), text.clone()))
                 .collect(),
             mutants,

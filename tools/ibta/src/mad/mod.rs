@@ -228,9 +228,9 @@ impl<'r> Tester<'r> {
             (header.tid, header.class, header.attribute) == (sent.tid, sent.class, sent.attribute)
                 && header.method & method::RESPONSE != 0
         };
-        let came = self.next(port, within, is_answer)?;
+        let answer = self.next(port, within, is_answer)?;
         let now = self.rig.now();
-        Ok(came.map(|(envelope, mad)| Answer::new(envelope, &mad, now - sent.at)))
+        Ok(answer.map(|(envelope, mad)| Answer::new(envelope, &mad, now - sent.at)))
     }
 
     /// The next MAD of a port that is so; others are put aside.
@@ -274,9 +274,9 @@ impl<'r> Tester<'r> {
         if let Some(trap) = self.known_mut(port).traps.pop_front() {
             return Ok(Some(trap));
         }
-        let came = self.next(port, within, is_trap)?;
+        let trap = self.next(port, within, is_trap)?;
         let at = self.rig.now();
-        Ok(came.map(|(from, mad)| Trap::new(at, from, &mad)))
+        Ok(trap.map(|(from, mad)| Trap::new(at, from, &mad)))
     }
 
     /// Tells a port that its trap has been heard.

@@ -46,7 +46,7 @@ struct Shared {
 struct End {
     training: Training,
     up: bool,
-    came: VecDeque<(Instant, Vec<u8>)>,
+    received: VecDeque<(Instant, Vec<u8>)>,
 }
 
 impl Shared {
@@ -89,7 +89,7 @@ impl Cables {
             ends.push(End {
                 training: Training::new(now),
                 up: false,
-                came: VecDeque::new(),
+                received: VecDeque::new(),
             });
         }
 
@@ -142,7 +142,7 @@ impl Cables {
         }
 
         for end in ends.iter_mut() {
-            end.came.clear();
+            end.received.clear();
         }
         Ok(())
     }
@@ -165,10 +165,10 @@ impl Cables {
     pub(super) fn receive(&self, port: u8, deadline: Instant) -> Option<(Instant, Vec<u8>)> {
         let mut ends = self.shared.ends();
         loop {
-            let came = ends[usize::from(port) - 1].came.pop_front();
+            let packet = ends[usize::from(port) - 1].received.pop_front();
             let left = deadline.saturating_duration_since(Instant::now());
-            if came.is_some() || left.is_zero() {
-                return came;
+            if packet.is_some() || left.is_zero() {
+                return packet;
             }
             let wait = self.shared.changed.wait_timeout(ends, left);
             ends = wait.unwrap_or_else(|broken| broken.into_inner()).0;
@@ -185,7 +185,7 @@ impl Cables {
         };
         end.training.command(Instant::now(), command);
         end.up = false;
-        end.came.clear();
+        end.received.clear();
     }
 }
 
@@ -217,10 +217,10 @@ fn attend(shared: &Shared, cables: &[(Arc<UdpSocket>, Cable)]) {
         let _ = poll(&mut waiting, Some(&wait));
         let mut ends = shared.ends();
         for (end, (socket, cable)) in ends.iter_mut().zip(cables) {
-            while let Ok(Some(came)) = receiver.receive(socket) {
+            while let Ok(Some(datagram)) = receiver.receive(socket) {
                 // What others than the other end's host send is not looked at.
-                if came.from.ip() == cable.remote.ip() {
-                    end.take(came.at, came.bytes);
+                if datagram.from.ip() == cable.remote.ip() {
+                    end.take(datagram.at, datagram.bytes);
                 }
             }
             end.tick(Instant::now(), socket, cable);
@@ -245,8 +245,8 @@ impl End {
             }
         } else if self.up {
             self.training.alive(now);
-            if self.came.len() < ROOM {
-                self.came.push_back((at, bytes.to_vec()));
+            if self.received.len() < ROOM {
+                self.received.push_back((at, bytes.to_vec()));
             }
         }
     }

@@ -74,8 +74,8 @@ impl MadRig for RealMad<'_> {
             let at = at.saturating_duration_since(self.began);
             self.trace.push(at, true, Carrier::Cable { port }, &packet);
             // What is no MAD is in the capture.
-            if let Ok(came) = wire::read(&packet) {
-                return Ok(Some(came));
+            if let Ok(received) = wire::read(&packet) {
+                return Ok(Some(received));
             }
         }
     }

@@ -32,7 +32,7 @@ pub(super) struct RealRig<'a> {
     witness: Rc<Witness>,
     began: Instant,
     /// Packets that came and were not asked for yet.
-    came: VecDeque<RxPacket>,
+    received: VecDeque<RxPacket>,
     trace: Trace,
 }
 
@@ -56,7 +56,7 @@ impl<'a> RealRig<'a> {
             way,
             witness,
             began: Instant::now(),
-            came: VecDeque::new(),
+            received: VecDeque::new(),
             trace: Trace::default(),
         })
     }
@@ -67,7 +67,7 @@ impl<'a> RealRig<'a> {
             let at = arrived.at.saturating_duration_since(self.began);
             self.trace.push(at, true, arrived.carrier, &arrived.whole);
             if let Some(bytes) = arrived.transport {
-                self.came
+                self.received
                     .push_back(RxPacket::decode(at, bytes, arrived.intact));
             }
         }
@@ -105,8 +105,8 @@ impl TransportRig for RealRig<'_> {
         loop {
             self.take_in()?;
             let left = wait.left(&self.witness);
-            if !self.came.is_empty() || left.is_zero() {
-                return Ok(self.came.pop_front());
+            if !self.received.is_empty() || left.is_zero() {
+                return Ok(self.received.pop_front());
             }
             self.wire.wait(left)?;
         }

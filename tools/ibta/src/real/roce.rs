@@ -139,17 +139,17 @@ impl Roce {
     /// The socket's.
     pub(super) fn receive(&mut self) -> Result<Option<Datagram>> {
         loop {
-            let came = self.arrivals.receive(&self.receiver);
-            let Some(came) = came.context("receiving at the tester's address")? else {
+            let datagram = self.arrivals.receive(&self.receiver);
+            let Some(datagram) = datagram.context("receiving at the tester's address")? else {
                 return Ok(None);
             };
 
-            let (at, from) = (came.at, came.from);
+            let (at, from) = (datagram.at, datagram.from);
             if from.ip() != self.ends.device {
                 continue;
             }
 
-            let bytes = came.bytes.to_vec();
+            let bytes = datagram.bytes.to_vec();
             let flow = match (from.ip(), self.ends.tester) {
                 (IpAddr::V4(from_ip), IpAddr::V4(to)) => {
                     Flow::v4(from_ip, to, from.port(), ROCE_V2_PORT)

@@ -55,12 +55,12 @@ impl Receiver {
     pub(super) fn receive(&mut self, socket: &UdpSocket) -> Result<Option<Stamped<'_>>, Errno> {
         let (at, from, len) = loop {
             match datagram::receive(socket, &mut self.buffer, STAMP) {
-                Ok(came) => {
-                    if let Some(from) = came.from {
-                        let at = came
+                Ok(received) => {
+                    if let Some(from) = received.from {
+                        let at = received
                             .said
                             .map_or_else(Instant::now, |said| moment(since(said)));
-                        break (at, from, came.len);
+                        break (at, from, received.len);
                     }
                 }
                 Err(Errno::AGAIN) => return Ok(None),
@@ -128,9 +128,9 @@ mod tests {
         socket.send_to(b"one", here).unwrap();
         let after = Instant::now();
         std::thread::sleep(Duration::from_millis(10));
-        let came = receiver.receive(socket).unwrap().unwrap();
-        assert_eq!((came.from, came.bytes), (here, &b"one"[..]));
-        (before, came.at, after)
+        let received = receiver.receive(socket).unwrap().unwrap();
+        assert_eq!((received.from, received.bytes), (here, &b"one"[..]));
+        (before, received.at, after)
     }
 
     #[test]

@@ -96,7 +96,7 @@ pub(super) struct OnCable<'a> {
     port: u8,
     head: Head,
     /// What came while it was waited.
-    came: Option<(Instant, Vec<u8>)>,
+    arrived: Option<(Instant, Vec<u8>)>,
 }
 
 impl<'a> OnCable<'a> {
@@ -135,7 +135,7 @@ impl<'a> OnCable<'a> {
                 lrh,
                 grh: Some(grh),
             },
-            came: None,
+            arrived: None,
         }
     }
 }
@@ -158,9 +158,9 @@ impl Wire for OnCable<'_> {
 
     fn receive(&mut self) -> Result<Option<Arrived>> {
         let now = Instant::now();
-        let came = self.came.take();
-        let came = came.or_else(|| self.cables.receive(self.port, now));
-        Ok(came.map(|(at, whole)| {
+        let arrived = self.arrived.take();
+        let arrived = arrived.or_else(|| self.cables.receive(self.port, now));
+        Ok(arrived.map(|(at, whole)| {
             let packet = LinkPacket::parse(&whole);
             let for_tester = |packet: &LinkPacket<'_>| {
                 let bth = Bth::parse(packet.transport);
@@ -178,8 +178,8 @@ impl Wire for OnCable<'_> {
     }
 
     fn wait(&mut self, within: Duration) -> Result<()> {
-        if self.came.is_none() {
-            self.came = self.cables.receive(self.port, Instant::now() + within);
+        if self.arrived.is_none() {
+            self.arrived = self.cables.receive(self.port, Instant::now() + within);
         }
         Ok(())
     }

@@ -301,11 +301,11 @@ mod tests {
         let mut comments = Vec::new();
         while let Some(block) = blocks.next_block() {
             if let Block::EnhancedPacket(packet) = block.unwrap() {
-                let told = packet.options.iter().find_map(|option| match option {
+                let comment = packet.options.iter().find_map(|option| match option {
                     EnhancedPacketOption::Comment(text) => Some(text.to_string()),
                     _ => None,
                 });
-                comments.push(told);
+                comments.push(comment);
             }
         }
 

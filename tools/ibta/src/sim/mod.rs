@@ -3,6 +3,7 @@
 
 mod attributes;
 mod backend;
+mod clock;
 mod device;
 mod faults;
 mod host;

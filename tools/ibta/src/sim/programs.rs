@@ -3,7 +3,6 @@
 use super::attributes::{EINVAL, EOPNOTSUPP};
 use super::node::{Actions, MadSim};
 use crate::protocol::{Command, PortState, Reply};
-use ferroce_fabric::cm::Time;
 use ferroce_fabric::sma::Port;
 use ferroce_wire::mtu;
 
@@ -53,8 +52,7 @@ impl MadSim {
             }
             Command::IsSm { port, on } => {
                 let (time, mut out) = (self.time(), Actions::default());
-                self.node
-                    .set_is_sm(Time::from_nanos(time), port, on, &mut out);
+                self.node.set_is_sm(time, port, on, &mut out);
                 self.settle(out);
                 Reply::Done
             }

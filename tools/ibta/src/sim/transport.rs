@@ -1,6 +1,7 @@
 //! The transport tester over a simulated wire, in virtual time: nothing waits, and nothing depends
 //! on the machine.
 
+use super::clock;
 use super::device::{DEVICE, Device, MTU, TESTER};
 use super::faults::Faults;
 use crate::packet::{RxPacket, TxPacket};
@@ -10,6 +11,7 @@ use crate::trace::{Carrier, Trace};
 use anyhow::Result;
 use ferroce_sim::wire::flow;
 use ferroce_wire::icrc::Verdict;
+use ferroce_wire::time::Time;
 use ferroce_wire::{Packet, ROCE_V2_PORT};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv6Addr, SocketAddr};
@@ -65,26 +67,19 @@ impl SimTransport {
         packet.encode(|len| flow(from).start(len, 0))
     }
 
-    /// The device's clock.
-    fn device_time(&self, at: Duration) -> u64 {
-        let nanos = at.as_nanos() as u64;
-        match self.faults.clock {
-            Some(speed) => (nanos as f64 * speed) as u64,
-            None => nanos,
-        }
+    /// How fast the device's clock runs.
+    fn speed(&self) -> f64 {
+        self.faults.clock.unwrap_or(1.0)
     }
 
-    /// When the rig's clock is, at the device's.
-    fn rig_time(&self, at: u64) -> Duration {
-        match self.faults.clock {
-            Some(speed) => Duration::from_nanos((at as f64 / speed).ceil() as u64),
-            None => Duration::from_nanos(at),
-        }
+    /// What the device's clock says now.
+    fn device_time(&self) -> Time {
+        clock::device_time(self.now, self.speed())
     }
 
     /// What the device has to send and to tell goes its way.
     fn settle(&mut self) {
-        let now = self.device_time(self.now);
+        let now = self.device_time();
         for datagram in self.device.transmit(now) {
             let out = match &mut self.faults.on_tx {
                 Some(hook) => match Packet::parse(&datagram) {
@@ -127,7 +122,8 @@ impl SimTransport {
                 return true;
             }
 
-            let timer = self.device.next_timeout().map(|at| self.rig_time(at));
+            let due = self.device.next_timeout();
+            let timer = due.map(|at| clock::tester_time(at, self.speed()));
             let arrival = |wire: &Wire| wire.first_key_value().map(|((at, _), _)| *at);
             let next = [timer, arrival(&self.to_device), arrival(&self.to_tester)];
             let Some(next) = next
@@ -147,7 +143,7 @@ impl SimTransport {
 
     /// What is due now happens.
     fn step(&mut self) {
-        let now = self.device_time(self.now);
+        let now = self.device_time();
         self.device.handle_timeout(now);
         while let Some(entry) = self.to_device.first_entry()
             && entry.key().0 <= self.now
@@ -264,7 +260,7 @@ impl TransportRig for SimTransport {
             _ => None,
         };
 
-        let reply = self.device.command(self.device_time(self.now), command);
+        let reply = self.device.command(self.device_time(), command);
         if let (Some((qp, early)), Reply::Done) = (early, &reply)
             && let Some(queue) = self.device.queue(qp, Side::Send)
         {

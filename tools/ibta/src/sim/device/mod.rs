@@ -83,7 +83,7 @@ impl Device {
     }
 
     /// A datagram came off the wire.
-    pub(super) fn receive(&mut self, now: u64, datagram: &[u8]) {
+    pub(super) fn receive(&mut self, now: Time, datagram: &[u8]) {
         let Some(packet) = open(&flow(TESTER), datagram) else {
             return;
         };
@@ -99,48 +99,38 @@ impl Device {
 
         if pair.service == QpType::Ud {
             pair.qp
-                .receive_datagram(Time::from_nanos(now), &packet, &[0; 40], &mut pair.host);
+                .receive_datagram(now, &packet, &[0; 40], &mut pair.host);
         } else {
-            pair.qp
-                .receive(Time::from_nanos(now), &packet, &mut pair.host);
+            pair.qp.receive(now, &packet, &mut pair.host);
         }
     }
 
     /// Everything that is to be sent now.
-    pub(super) fn transmit(&mut self, now: u64) -> Vec<Vec<u8>> {
+    pub(super) fn transmit(&mut self, now: Time) -> Vec<Vec<u8>> {
         let opts = TransmitOpts {
             window: 1 << 20,
             budget: 1 << 20,
             flush_acks: true,
         };
         for pair in self.pairs.values_mut() {
-            while pair
-                .qp
-                .transmit(Time::from_nanos(now), opts, &mut pair.host, &mut self.sink)
-            {}
+            while pair.qp.transmit(now, opts, &mut pair.host, &mut self.sink) {}
         }
         std::mem::take(&mut self.sink.out)
     }
 
     /// When the next timer is due.
-    pub(super) fn next_timeout(&self) -> Option<u64> {
+    pub(super) fn next_timeout(&self) -> Option<Time> {
         self.pairs
             .values()
             .filter_map(|pair| pair.qp.next_timeout())
             .min()
-            .map(Time::as_nanos)
     }
 
     /// Timers that are due act.
-    pub(super) fn handle_timeout(&mut self, now: u64) {
+    pub(super) fn handle_timeout(&mut self, now: Time) {
         for pair in self.pairs.values_mut() {
-            if pair
-                .qp
-                .next_timeout()
-                .is_some_and(|at| at <= Time::from_nanos(now))
-            {
-                pair.qp
-                    .handle_timeout(Time::from_nanos(now), &mut pair.host);
+            if pair.qp.next_timeout().is_some_and(|at| at <= now) {
+                pair.qp.handle_timeout(now, &mut pair.host);
             }
         }
     }
@@ -179,7 +169,7 @@ impl Device {
     }
 
     /// Carries a command out, save those that wait.
-    pub(super) fn command(&mut self, now: u64, command: Command) -> Reply {
+    pub(super) fn command(&mut self, now: Time, command: Command) -> Reply {
         match command {
             Command::Reset => {
                 let place = self.place.borrow_mut().take();
@@ -348,17 +338,14 @@ impl Device {
         Reply::Qp { qp: qpn }
     }
 
-    fn modify_qp(&mut self, now: u64, qp: u32, attributes: &QpAttributes) -> Reply {
+    fn modify_qp(&mut self, now: Time, qp: u32, attributes: &QpAttributes) -> Reply {
         const WHAT: &str = "ibv_modify_qp";
         let (Some(pair), Some((attr, mask))) =
             (self.pairs.get_mut(&qp), convert::attributes(attributes))
         else {
             return refuse(EINVAL, WHAT);
         };
-        match pair
-            .qp
-            .modify(&attr, mask, Time::from_nanos(now), &mut pair.host)
-        {
+        match pair.qp.modify(&attr, mask, now, &mut pair.host) {
             Ok(()) => Reply::Done,
             Err(error) => refuse(EINVAL, &format!("{WHAT}: {error}")),
         }

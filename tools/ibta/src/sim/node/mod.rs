@@ -7,6 +7,7 @@
 mod rig;
 
 use super::MadFaults;
+use super::clock;
 use super::mad_faults::OnCable;
 use crate::mad::wire;
 use crate::protocol::{AsyncEvent, DeviceInfo};
@@ -147,30 +148,19 @@ impl MadSim {
         sim
     }
 
-    /// The node's clock.
-    pub(super) fn time(&self) -> u64 {
-        let now = self.now.as_nanos() as u64;
-        match self.faults.speed() {
-            1.0 => now,
-            speed => (now as f64 * speed) as u64,
-        }
+    /// What the node's clock says now.
+    pub(super) fn time(&self) -> Time {
+        clock::device_time(self.now, self.faults.speed())
     }
 
-    /// When a moment of the node's clock is due on ours; a little late rather than early, as it
-    /// must have come then.
-    fn due(&self, time: u64) -> Duration {
-        match self.faults.speed() {
-            1.0 => Duration::from_nanos(time),
-            speed => Duration::from_nanos((time as f64 / speed).ceil() as u64 + 1),
-        }
+    /// When a moment of the node's clock is due on ours.
+    fn due(&self, time: Time) -> Duration {
+        clock::tester_time(time, self.faults.speed())
     }
 
     fn next_timeout(&self) -> Option<Duration> {
         let agents = [self.node.next_timeout(), self.pma.next_timeout()];
-        let agents = agents
-            .into_iter()
-            .flatten()
-            .map(|time| self.due(time.as_nanos()));
+        let agents = agents.into_iter().flatten().map(|time| self.due(time));
         let training = self.links.iter().filter_map(|link| link.up_at);
         agents.chain(training).min()
     }
@@ -192,14 +182,12 @@ impl MadSim {
             let link = self.link_mut(port);
             if link.up_at.is_some_and(|at| at <= now) {
                 link.up_at = None;
-                self.node
-                    .link_up(Time::from_nanos(time), port, OFFER, &mut out);
+                self.node.link_up(time, port, OFFER, &mut out);
             }
         }
 
-        self.node.handle_timeout(Time::from_nanos(time), &mut out);
-        self.pma
-            .handle_timeout(Time::from_nanos(time), &Shown(&self.links));
+        self.node.handle_timeout(time, &mut out);
+        self.pma.handle_timeout(time, &Shown(&self.links));
         self.settle(out);
     }
 
@@ -283,20 +271,20 @@ impl MadSim {
             return;
         };
 
-        let came = OnCable {
+        let incoming = OnCable {
             port,
             envelope,
             mad,
         };
-        self.events.extend(self.faults.raised(&came));
-        for mad in self.faults.on_rx(&self.node, came) {
+        self.events.extend(self.faults.raised(&incoming));
+        for mad in self.faults.on_rx(&self.node, incoming) {
             self.take(mad);
         }
     }
 
     /// The MAD of a packet that is whole.
-    fn take(&mut self, came: OnCable) {
-        let (port, envelope) = (came.port, came.envelope);
+    fn take(&mut self, incoming: OnCable) {
+        let (port, envelope) = (incoming.port, incoming.envelope);
         let time = self.time();
         let mut out = Actions::default();
         if envelope.qp == 0 {
@@ -305,8 +293,7 @@ impl MadSim {
                 dlid: envelope.dlid,
                 sl: envelope.sl,
             };
-            self.node
-                .receive(Time::from_nanos(time), port, from, &came.mad, &mut out);
+            self.node.receive(time, port, from, &incoming.mad, &mut out);
             return self.settle(out);
         }
 
@@ -328,41 +315,39 @@ impl MadSim {
             Gate::WrongPKey => {
                 self.links[usize::from(port) - 1].totals[Counter::RcvConstraintErrors] += 1;
                 let wrong = wrong(envelope.pkey.into());
-                self.node
-                    .p_key_violation(Time::from_nanos(time), port, 1, wrong, &mut out);
+                self.node.p_key_violation(time, port, 1, wrong, &mut out);
             }
             Gate::WrongQKey => {
                 let wrong = wrong(envelope.qkey);
-                self.node
-                    .q_key_violation(Time::from_nanos(time), port, 1, wrong, &mut out);
+                self.node.q_key_violation(time, port, 1, wrong, &mut out);
             }
-            Gate::Open(_) => self.general_service(time, &came),
+            Gate::Open(_) => self.general_service(time, &incoming),
         }
 
         self.settle(out);
     }
 
-    fn general_service(&mut self, time: u64, came: &OnCable) {
+    fn general_service(&mut self, time: Time, incoming: &OnCable) {
         let mut services = Performance {
             pma: &mut self.pma,
             time,
-            mad: &came.mad,
+            mad: &incoming.mad,
             shown: Shown(&self.links),
         };
 
-        if let Some(mad) = gsi::serve(QP1, &came.mad, &mut services) {
+        if let Some(mad) = gsi::serve(QP1, &incoming.mad, &mut services) {
             let envelope = Envelope {
-                slid: came.envelope.dlid,
-                dlid: came.envelope.slid,
-                qp: came.envelope.src_qp,
+                slid: incoming.envelope.dlid,
+                dlid: incoming.envelope.slid,
+                qp: incoming.envelope.src_qp,
                 src_qp: 1,
                 qkey: QP1_QKEY,
-                ..came.envelope
+                ..incoming.envelope
             };
             self.leave(OnCable {
                 envelope,
                 mad,
-                port: came.port,
+                port: incoming.port,
             });
         }
     }
@@ -371,14 +356,13 @@ impl MadSim {
 /// The only one who answers at QP1 of a simulated node.
 struct Performance<'a> {
     pma: &'a mut Pma,
-    time: u64,
+    time: Time,
     mad: &'a Mad,
     shown: Shown<'a>,
 }
 
 impl gsi::Services for Performance<'_> {
     fn performance(&mut self, _: &MadHeader) -> Option<Mad> {
-        self.pma
-            .receive(Time::from_nanos(self.time), self.mad, &self.shown)
+        self.pma.receive(self.time, self.mad, &self.shown)
     }
 }

@@ -6,7 +6,6 @@ use crate::protocol::{Command, Reply};
 use crate::rig::{Envelope, MadRig};
 use crate::trace::{Carrier, Trace};
 use anyhow::Result;
-use ferroce_fabric::cm::Time;
 use ferroce_fabric::pma::Counter;
 use ferroce_fabric::sma::Port;
 use ferroce_wire::mad::Mad;
@@ -41,8 +40,8 @@ impl MadRig for MadSim {
             let until = until.unwrap_or(deadline);
             if first.is_some_and(|at| at <= until.max(self.now)) {
                 self.now = self.now.max(until);
-                let came = self.link_mut(port).pending.pop_front();
-                return Ok(came.map(|(_, envelope, mad)| (envelope, mad)));
+                let received = self.link_mut(port).pending.pop_front();
+                return Ok(received.map(|(_, envelope, mad)| (envelope, mad)));
             }
 
             if until >= deadline {
@@ -72,7 +71,7 @@ impl MadRig for MadSim {
         } else {
             link.pending.clear();
             let before = self.node.port(port).map_or(0, Port::link_downed);
-            self.node.link_down(Time::from_nanos(time), port, &mut out);
+            self.node.link_down(time, port, &mut out);
             let lost = self.node.port(port).map_or(0, Port::link_downed) - before;
             self.link_mut(port).totals[Counter::LinkDowned] += lost;
         }

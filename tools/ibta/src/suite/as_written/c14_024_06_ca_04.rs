@@ -50,7 +50,7 @@ pub(super) fn test() -> Test {
 
 fn tells_that_a_key_was_wrong() -> MadFaults {
     let lacking = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
-    let told = lacking.clone();
+    let refused = lacking.clone();
     let lacks_a_key = move |node: &Node, mad: &OnCable| {
         let named = named_port(mad);
         let about_another = mad.asks(method::SET, attribute::PORT_INFO) && named != mad.port;
@@ -63,7 +63,7 @@ fn tells_that_a_key_was_wrong() -> MadFaults {
     };
 
     mutants::answers_without_key(lacks_a_key).tx_edit(move |_, mad| {
-        if told.borrow().contains(&mad.header().tid) {
+        if refused.borrow().contains(&mad.header().tid) {
             mutants::set_status(mad, status::INVALID_VALUE);
         }
     })

@@ -143,8 +143,8 @@ fn responds_and_tells() -> Test {
 
 /// The event of that port is there, within the tester's patience.
 fn comes(run: &mut Run, tester: &mut Tester<'_>, rule: &str, port: u8) -> Outcome {
-    let came = tester.event_comes(port, CLIENT_REREGISTER)?;
-    run.check(rule, came, || {
+    let raised = tester.event_comes(port, CLIENT_REREGISTER)?;
+    run.check(rule, raised, || {
         format!("no Client Reregistration event of port {port} came")
     })
 }
@@ -217,8 +217,8 @@ fn programs_read_it() -> Test {
             for port in 1..=tester.ports() {
                 let (_, supported) = port_info(run, tester, port)?;
                 run.step("2", "ibv_query_port: port_cap_flags, bit 4");
-                let told = tester.query_port(port)?.capabilities & SUPPORTED != 0;
-                run.check_eq(READ, "bit 4", told, supported)?;
+                let announced = tester.query_port(port)?.capabilities & SUPPORTED != 0;
+                run.check_eq(READ, "bit 4", announced, supported)?;
             }
             Ok(())
         },
@@ -253,8 +253,8 @@ fn raised() -> Test {
                     "ibv_query_port: whether the channel interface indicates the support, by bit 4",
                 );
 
-                let told = tester.query_port(port)?.capabilities;
-                only_if_announced(told & SUPPORTED != 0)?;
+                let capabilities = tester.query_port(port)?.capabilities;
+                only_if_announced(capabilities & SUPPORTED != 0)?;
                 tester.forget_events()?;
                 run.step(
                     "3",

@@ -181,8 +181,8 @@ fn port_goes_and_comes() -> Test {
                 );
 
                 tester.rig().link(port, false)?;
-                let came = tester.event_comes(port, PORT_ERR)?;
-                run.check(ERROR, came, || "no IBV_EVENT_PORT_ERR".to_owned())?;
+                let raised = tester.event_comes(port, PORT_ERR)?;
+                run.check(ERROR, raised, || "no IBV_EVENT_PORT_ERR".to_owned())?;
                 run.step(
                     "2",
                     "it is plugged in again, and the port is taken to Active: Port Active",
@@ -191,8 +191,8 @@ fn port_goes_and_comes() -> Test {
                 tester.rig().link(port, true)?;
                 tester.wait_for_state(port, 0, &[2, 3, 4])?;
                 tester.configure(port)?;
-                let came = tester.event_comes(port, PORT_ACTIVE)?;
-                run.check(ACTIVE, came, || "no IBV_EVENT_PORT_ACTIVE".to_owned())?;
+                let raised = tester.event_comes(port, PORT_ACTIVE)?;
+                run.check(ACTIVE, raised, || "no IBV_EVENT_PORT_ACTIVE".to_owned())?;
             }
 
             tester.forget_events()

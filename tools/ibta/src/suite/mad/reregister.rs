@@ -41,8 +41,8 @@ fn capability() -> Test {
                 run.step("1", format!("SubnGet(PortInfo) to port {port}"));
                 let mask = tester.port_info_data(port, 0)?.capability_mask;
                 run.step("2", "ibv_query_port: port_cap_flags has IBV_PORT_CLIENT_REG_SUP, bit 25, as CapabilityMask has");
-                let told = tester.query_port(port)?.capabilities;
-                run.check_eq(SAME, "bit 25", told & CLIENT_REG_SUP, mask & CLIENT_REG_SUP)?;
+                let capabilities = tester.query_port(port)?.capabilities;
+                run.check_eq(SAME, "bit 25", capabilities & CLIENT_REG_SUP, mask & CLIENT_REG_SUP)?;
             }
             Ok(())
         },

@@ -188,10 +188,10 @@ fn to_the_manager() -> Test {
                 })?;
                 run.step("2", "a MAD with a wrong P_Key, trap 257");
                 provoke::bad_p_key(tester, 1)?;
-                let told = next(run, tester, 1, LID, trap::BAD_P_KEY)?;
-                let to: Envelope = told.envelope;
+                let trap = next(run, tester, 1, LID, trap::BAD_P_KEY)?;
+                let to: Envelope = trap.envelope;
                 run.check_eq(LID, "DLID and SL", (to.dlid, to.sl), (lid, sl))?;
-                tester.repress(1, &told)?;
+                tester.repress(1, &trap)?;
                 tester.hear_all_traps(1)?;
             }
 
@@ -235,9 +235,10 @@ fn no_switch() -> Test {
                 let states: &[u8] = if up { &[2, 3, 4] } else { &[1] };
                 tester.wait_for_state(1, 2, states)?;
                 run.step("2", "port 1 sends no trap 128");
-                let came = tester.receive_trap(1, Duration::from_millis(200))?;
-                let is_128 = came.is_some_and(|told| told.notice.trap_number == trap::LINK_STATE);
-                run.check(RULE, !is_128, || format!("{came:?}"))?;
+                let received = tester.receive_trap(1, Duration::from_millis(200))?;
+                let is_128 =
+                    received.is_some_and(|trap| trap.notice.trap_number == trap::LINK_STATE);
+                run.check(RULE, !is_128, || format!("{received:?}"))?;
             }
             tester.configure(2)
         },

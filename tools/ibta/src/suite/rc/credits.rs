@@ -204,7 +204,7 @@ fn credits(count: u32) -> Syndrome {
 }
 
 /// A WRITE of nothing is acknowledged with these credits.
-fn told(b: &mut Bench<'_>, msn: u32, code: u8) -> Outcome {
+fn acknowledged_with(b: &mut Bench<'_>, msn: u32, code: u8) -> Outcome {
     let ext = b.reth(0, 0);
     let psn = b.send(RC_WRITE_ONLY, ext, &[])?;
     let ack = b.acked(psn, msn)?;
@@ -218,7 +218,7 @@ fn says(b: &mut Bench<'_>, count: u32, code: u8) -> Outcome {
         b.post_recv(wr_id.into(), 0, 8)?;
     }
     b.step("A WRITE is acknowledged with the credits");
-    told(b, 1, code)
+    acknowledged_with(b, 1, code)
 }
 
 fn fall_and_rise(b: &mut Bench<'_>) -> Outcome {
@@ -226,7 +226,7 @@ fn fall_and_rise(b: &mut Bench<'_>) -> Outcome {
         b.post_recv(wr_id, 0, 8)?;
     }
     b.step("A WRITE is told 3, two SENDs 2 and 1");
-    told(b, 1, 3)?;
+    acknowledged_with(b, 1, 3)?;
     for (msn, code) in [(2, 2), (3, 1)] {
         let psn = b.send(RC_SEND_ONLY, ferroce_wire::Ext::default(), &[1; 4])?;
         let ack = b.acked(psn, msn)?;
@@ -235,7 +235,7 @@ fn fall_and_rise(b: &mut Bench<'_>) -> Outcome {
     }
     b.step("With another receive request a WRITE is told 2");
     b.post_recv(4, 0, 8)?;
-    told(b, 4, 2)
+    acknowledged_with(b, 4, 2)
 }
 
 fn shared(run: &mut crate::Run, rig: &mut dyn crate::TransportRig) -> Outcome {
@@ -264,7 +264,7 @@ fn shared(run: &mut crate::Run, rig: &mut dyn crate::TransportRig) -> Outcome {
     };
     let mut b = Bench::open(run, rig, options, format!("s{SECTION}#10"))?;
     b.step("A WRITE and a SEND are acknowledged without credits");
-    told(&mut b, 1, 31)?;
+    acknowledged_with(&mut b, 1, 31)?;
     let psn = b.send(RC_SEND_ONLY, ferroce_wire::Ext::default(), &[1; 4])?;
     let ack = b.acked(psn, 2)?;
     b.eq(

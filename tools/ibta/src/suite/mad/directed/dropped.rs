@@ -89,10 +89,10 @@ pub(super) fn returning() -> Test {
 
             run.step("2", "nothing comes back");
             let timeout = tester.response_timeout(1);
-            let came = tester.next(1, timeout, |from, mad| {
+            let passed_on = tester.next(1, timeout, |from, mad| {
                 from.qp == 0 && mad[3] == method::GET
             })?;
-            run.check(RULE, came.is_none(), || {
+            run.check(RULE, passed_on.is_none(), || {
                 "an SMP on its way back was passed on".to_owned()
             })?;
             tester.verify_none_received(run, RULE, 1, &sent)?;
