@@ -139,8 +139,9 @@ fn conclude(test: &Test, outcome: Outcome, entries: Vec<Recorded>, time: Duratio
     }
 }
 
-/// What the entries of a run decide of each assertion that the test declares, and the last that they
-/// decide and it does not declare. Of runs of a machine that `stood_still` nothing is concluded.
+/// What the entries of a run decide of each assertion that the test declares, and the last that
+/// they decide and it does not declare. Of runs of a machine that `stood_still` nothing is
+/// concluded.
 fn decided(
     test: &Test,
     entries: &[Recorded],

@@ -1,4 +1,5 @@
-//! The bytes between tester and agent: a socket of either kind, and nothing waits beyond a deadline.
+//! The bytes between tester and agent: a socket of either kind, and nothing waits beyond a
+//! deadline.
 
 use std::io::{ErrorKind, Read, Result, Write};
 use std::net::TcpStream;

@@ -1,4 +1,5 @@
-//! The ways in which a packet is wrong before a queue pair looks at it, and devices that do not look.
+//! The ways in which a packet is wrong before a queue pair looks at it, and devices that do not
+//! look.
 
 use crate::channel::DEFAULT_PKEY;
 use crate::packet::{Crc, TxPacket};

@@ -1,6 +1,6 @@
 //! Attributes that a channel adapter without a subnet manager does not have.
 
-use super::UNSUPPORTED;
+use super::decided::UNSUPPORTED;
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Answer, Smp, Tester, attribute_name};
 use crate::run::{Outcome, Run, Stop};

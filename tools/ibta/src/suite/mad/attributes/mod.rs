@@ -1,6 +1,7 @@
 //! C14_024_02 to 15: every attribute of subnet management but PortInfo (C14-24.1.1, C14-31).
 
 mod absent;
+mod decided;
 mod node;
 mod partitions;
 mod tables;
@@ -11,11 +12,6 @@ use ferroce_wire::smp::attribute;
 use node::{node_description, node_info, vendor_diag};
 use partitions::p_key_table;
 use tables::{guid_info, led_info};
-
-const NO_ERROR: &str = "v1c13-024#01";
-const INVALID: &str = "v1c13-024#07";
-const RESPONSE: &str = "v1c14-030#01";
-const UNSUPPORTED: &str = "v1c14-031#01";
 
 pub(super) fn tests() -> Vec<Test> {
     let mut tests = vec![

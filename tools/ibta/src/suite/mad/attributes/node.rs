@@ -1,6 +1,6 @@
 //! What is told of the node and cannot be set: NodeDescription, NodeInfo, VendorDiag.
 
-use super::{NO_ERROR, RESPONSE};
+use super::decided::{NO_ERROR, RESPONSE};
 use crate::catalog::{Mutant, Test};
 use crate::mad::Smp;
 use crate::sim::MadFaults;

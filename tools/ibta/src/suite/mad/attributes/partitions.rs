@@ -1,6 +1,6 @@
 //! P_KeyTable: what a port's partition keys are set to, each port by itself.
 
-use super::{NO_ERROR, RESPONSE};
+use super::decided::{NO_ERROR, RESPONSE};
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester};
 use crate::run::{Outcome, Run};

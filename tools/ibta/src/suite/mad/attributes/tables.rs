@@ -1,6 +1,6 @@
 //! What a port is given, and each port has its own: GUIDInfo, LedInfo.
 
-use super::{INVALID, NO_ERROR, RESPONSE};
+use super::decided::{INVALID, NO_ERROR, RESPONSE};
 use crate::catalog::{Mutant, Test};
 use crate::mad::Smp;
 use crate::run::Stop;

@@ -1,5 +1,5 @@
-//! Answers with PSNs that nothing is outstanding of: never sent, long acknowledged, or at a time when
-//! nobody waits for them.
+//! Answers with PSNs that nothing is outstanding of: never sent, long acknowledged, or at a time
+//! when nobody waits for them.
 
 use super::SECTION;
 use crate::Test;
