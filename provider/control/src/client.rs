@@ -171,6 +171,12 @@ impl Client {
         }
     }
 
+    /// Has the daemon stay until it is asked to stop, though it was to leave when it is idle: it is
+    /// needed by programs that are yet to be started, of which nobody can tell when that will be.
+    pub fn stay(&mut self) -> Result<(), ControlError> {
+        self.plain(Request::Stay)
+    }
+
     /// The daemon's account of itself.
     pub fn status(&mut self) -> Result<Status, ControlError> {
         match self.call(Request::Status)? {

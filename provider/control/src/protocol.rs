@@ -18,7 +18,7 @@ pub use status::{ClientStatus, CmStatus, SlotStatus, Status};
 
 /// Version of the protocol and of the layouts of all memory that is shared: the page of counters,
 /// the table of objects, inboxes and their rings.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// The longest message, in bytes; longer ones are refused.
 pub const MAX_MESSAGE: usize = 128 * 1024;
@@ -74,6 +74,8 @@ pub enum Request {
     },
     /// Something that holds the daemon: while any process has it open, the daemon is not idle.
     Hold,
+    /// Do not leave for want of programs, whatever the settings say of it, until asked to stop.
+    Stay,
     /// Describe daemon, device and clients.
     Status,
     /// Stop the daemon.

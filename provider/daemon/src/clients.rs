@@ -40,6 +40,8 @@ pub(crate) struct Clients {
     buffer: Vec<u8>,
     /// Whether one asks that the daemon leave.
     pub(crate) stop: bool,
+    /// Whether one asks that it stay, though nobody uses it.
+    pub(crate) remain: bool,
 }
 
 impl Service for Clients {
@@ -62,6 +64,7 @@ impl Clients {
             last_hold: 0,
             buffer: seqpacket::buffer(),
             stop: false,
+            remain: false,
         })
     }
 

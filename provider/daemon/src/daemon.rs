@@ -126,10 +126,24 @@ impl Daemon {
             self.place.dir().path().display()
         );
 
+        self.remember()
+    }
+
+    /// Leaves word of how the device is configured.
+    fn remember(&self) -> Result<(), DaemonError> {
         let Adapter {
             settings, source, ..
         } = &self.adapter;
         self.place.remember(&settings.remembered(source.fixed()))
+    }
+
+    /// Stays without programs, too, and so does the daemon that is started should this one die.
+    pub(crate) fn remain(&mut self) {
+        self.stay.remain();
+        self.adapter.settings.idle_exit = None;
+        if let Err(error) = self.remember() {
+            tracing::warn!(%error, "it is not remembered that the daemon is to stay");
+        }
     }
 
     /// The device.

@@ -71,6 +71,9 @@ impl Daemon {
         if std::mem::take(&mut self.clients.stop) {
             self.stay.ask();
         }
+        if std::mem::take(&mut self.clients.remain) {
+            self.remain();
+        }
 
         let used = self.services().into_iter().any(Service::is_used);
         self.stay.look(used, now);

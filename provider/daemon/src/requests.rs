@@ -140,6 +140,11 @@ impl Clients {
                 Reply::Ok.into()
             }
             Request::Hold => self.hold(&adapter.poller),
+            Request::Stay => {
+                tracing::info!("a client asks to stay until told to stop");
+                self.remain = true;
+                Reply::Ok.into()
+            }
             Request::Status => Reply::Status(Box::new(self.status(id, adapter, rdma_cm))).into(),
             Request::Shutdown => {
                 tracing::info!("a client asks to stop");

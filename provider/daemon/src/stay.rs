@@ -30,6 +30,11 @@ impl Stay {
         }
     }
 
+    /// It is to stay until it is asked to leave.
+    pub(crate) fn remain(&mut self) {
+        self.idle_exit = None;
+    }
+
     /// Somebody asks it to leave.
     pub(crate) fn ask(&mut self) {
         self.asked = true;

@@ -5,12 +5,13 @@ mod common;
 use std::fs;
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use common::{TestDaemon, eventually, settings};
 use ferroce_cabi::ucma_frame::{self as frames, Request};
 use ferroce_control::protocol::{MAX_MESSAGE, Reply, ServerBody, ServerMessage, VERSION};
 use ferroce_control::seqpacket::{self, Wait};
-use ferroce_control::{Counter, RuntimeDir};
+use ferroce_control::{Client, Counter, RuntimeDir};
 use ferroced::{Daemon, DaemonError};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -84,6 +85,31 @@ fn a_client_that_takes_no_answers_is_dropped() {
             .is_err_and(|errno| errno == rustix::io::Errno::PIPE)
     });
     assert_eq!(daemon.connect().gids().unwrap().len(), 1);
+}
+
+#[test]
+fn asked_to_stay_it_leaves_only_when_it_is_asked_to() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = RuntimeDir::resolve(Some(&temp.path().join("run")));
+    let mut wanted = settings(&["127.0.7.49"]);
+    wanted.idle_exit = Some(Duration::from_secs(1));
+    let daemon = Daemon::start(dir.clone(), wanted).unwrap();
+    let mut client = Client::connect(&dir).unwrap();
+    let thread = std::thread::spawn(move || daemon.run(None));
+
+    let remembered = || fs::read_to_string(dir.settings()).unwrap();
+    assert!(remembered().contains("idle_exit"), "{}", remembered());
+    client.stay().unwrap();
+    eventually("that it stays is remembered", || {
+        !remembered().contains("idle_exit")
+    });
+    drop(client);
+
+    // Nothing can be waited for here but that it does not happen.
+    std::thread::sleep(Duration::from_millis(2_500));
+    assert!(!thread.is_finished());
+    Client::connect(&dir).unwrap().shutdown().unwrap();
+    thread.join().unwrap().unwrap();
 }
 
 #[test]

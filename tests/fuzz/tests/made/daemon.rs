@@ -34,6 +34,7 @@ pub(crate) fn control() -> Seeds {
         ),
         ("leave", Asked::LeaveGroup { at }),
         ("hold", Asked::Hold),
+        ("stay", Asked::Stay),
         ("status", Asked::Status),
         ("shutdown", Asked::Shutdown),
     ];
