@@ -11,6 +11,7 @@ pub mod datagram;
 mod error;
 mod flow;
 mod generations;
+pub mod holder;
 mod inbox;
 pub mod link;
 pub mod loopback;
@@ -24,6 +25,8 @@ mod runtime_dir;
 pub mod seqpacket;
 mod trust;
 pub mod udp;
+#[cfg(feature = "uring")]
+pub mod uring;
 
 pub use client::Client;
 pub use counters::{Counter, CounterPage};

@@ -5,6 +5,14 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use libc::c_int;
 use rustix::io::Errno;
+use rustix::net::sockopt as options;
+
+/// Bytes that the device asks for as the receive buffer of each socket, unless its settings say
+/// otherwise.
+pub const RECEIVE_BUFFER: usize = 8 << 20;
+/// Bytes that a program asks for as the send buffer of each socket. A larger one only matters where
+/// the link is slower than the processor.
+pub const SEND_BUFFER: usize = 4 << 20;
 
 /// Linux's `UDP_NO_CHECK6_RX`.
 const UDP_NO_CHECK6_RX: c_int = 102;
@@ -16,6 +24,26 @@ const UDP_NO_CHECK6_RX: c_int = 102;
 /// The kernel's, for one of before 3.16 or another kind of socket.
 pub fn take_without_checksum(socket: impl AsFd) -> io::Result<()> {
     Ok(set(socket, (libc::SOL_UDP, UDP_NO_CHECK6_RX), 1)?)
+}
+
+/// Asks for a receive buffer of that size: beyond the system's limit (`net.core.rmem_max`) if this
+/// process may, else up to it.
+///
+/// # Errors
+/// The kernel's; the buffer then stays as it was.
+pub fn enlarge(socket: impl AsFd, bytes: usize) -> Result<(), Errno> {
+    match options::set_socket_recv_buffer_size_force(&socket, bytes) {
+        Ok(()) => Ok(()),
+        Err(_) => options::set_socket_recv_buffer_size(&socket, bytes),
+    }
+}
+
+/// Has the kernel cut what is sent into datagrams of that length, or, with 0, not.
+///
+/// # Errors
+/// The kernel's, for one of before 4.18 or another kind of socket.
+pub fn set_send_offload(socket: impl AsFd, segment: u16) -> Result<(), Errno> {
+    set(socket, (libc::SOL_UDP, libc::UDP_SEGMENT), segment.into())
 }
 
 /// Has the kernel merge datagrams of one length that came one after the other, or not.

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ferroce_control::udp;
 use serde::{Deserialize, Serialize};
 
 use crate::DaemonError;
@@ -216,7 +217,7 @@ impl TryFrom<Config> for Settings {
             ib_addrs,
             name,
             idle_exit: config.idle_exit.map(Duration::from_secs),
-            receive_buffer: config.receive_buffer.unwrap_or(8 << 20),
+            receive_buffer: config.receive_buffer.unwrap_or(udp::RECEIVE_BUFFER),
             stretch_timeouts,
             log: config.log,
         })

@@ -24,7 +24,6 @@ pub mod fuzzing;
 mod gids;
 mod group;
 mod gsi;
-mod holder;
 pub mod ib;
 mod ib_host;
 mod ib_ports;

@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
 
 use clap::Parser;
-use ferroce_control::RuntimeDir;
+use ferroce_control::{RuntimeDir, udp};
 use ferroce_fabric::link::Cable;
 use ferroced::config::{AddrSpec, LinkLayer};
 use ferroced::log::Log;
@@ -192,7 +192,7 @@ fn switch(arguments: Arguments, ports: u8) -> Result<(), String> {
             ports,
             cables: arguments.cable,
             name: arguments.name.unwrap_or_else(|| "ferroce switch".into()),
-            receive_buffer: arguments.receive_buffer.unwrap_or(8 << 20),
+            receive_buffer: arguments.receive_buffer.unwrap_or(udp::RECEIVE_BUFFER),
         })?;
         switch.run(&signals)
     };

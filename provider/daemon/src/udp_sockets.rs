@@ -7,10 +7,11 @@ use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ferroce_control::{holder, udp};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt as options};
 
-use crate::{DaemonError, holder};
+use crate::DaemonError;
 
 /// The longest that the kernel is given to close the sockets of processes that have ended.
 const CLOSING: Duration = Duration::from_secs(2);
@@ -61,12 +62,9 @@ pub(crate) fn vacated(address: SocketAddr) -> Result<OwnedFd, DaemonError> {
     }
 }
 
-/// Asks for a receive buffer of that size: beyond the system's limit if this process may, else up
-/// to it.
+/// Asks for a receive buffer of that size, as far as it may be had.
 pub(crate) fn enlarge(socket: &OwnedFd, bytes: usize) {
-    if options::set_socket_recv_buffer_size_force(socket, bytes).is_err()
-        && let Err(error) = options::set_socket_recv_buffer_size(socket, bytes)
-    {
+    if let Err(error) = udp::enlarge(socket, bytes) {
         tracing::warn!(%error, "receive buffers stay at the system's default size");
     }
 }

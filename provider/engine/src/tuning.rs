@@ -112,8 +112,6 @@ pub(crate) const COPY_LIMIT: usize = 256;
 /// The most bytes that are ever in flight to one destination by sockets: enough for 40 Gb/s at half
 /// a millisecond, and more than a socket buffer of 8 MB holds is lost.
 pub(crate) const MAX_SOCKET_WINDOW: u32 = 3 << 20;
-/// Bytes of a send buffer. A larger one only matters where the link is slower than the processor.
-pub(crate) const SEND_BUFFER: usize = 4 << 20;
 /// How often a run is given to a socket that has no room before it is lost.
 pub(crate) const SEND_TRIES: u32 = 3;
 /// How long a sender waits for room each time, as dropping would only cost a retransmission.

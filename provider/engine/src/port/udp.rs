@@ -12,7 +12,7 @@ use super::{Incoming, Opened};
 pub(crate) use exit::UdpExit;
 pub(super) use exit::socket;
 pub(super) use sender::Sender;
-pub(super) use socket::{OptionKind, bind, option};
+pub(super) use socket::bind;
 
 /// A run of one flow's datagrams.
 pub(crate) struct Udp {

@@ -6,15 +6,15 @@
 //! sockets with `recvmsg`: an armed multishot receive then finds nothing and stays armed, and no
 //! datagram waits in a buffer here while a later one is handled there.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::Ordering;
 
+use ferroce_control::uring::{self, Buffers};
 use ferroce_transport::Time;
-use io_uring::types::{BufRingEntry, Fd, RecvMsgOut, SubmitArgs, Timespec};
+use io_uring::types::{Fd, RecvMsgOut, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode};
 
 use crate::datapath::rx::state::MAX_DATAGRAM;
@@ -34,73 +34,11 @@ const GROUP: u16 = 0;
 const WAKE: u64 = u64::MAX;
 const CONTROL_EVENT: u64 = u64::MAX - 1;
 
-/// The provided buffers and the ring through which the kernel takes them.
-struct Buffers {
-    entries: *mut BufRingEntry,
-    entries_layout: Layout,
-    memory: Box<[u8]>,
-    tail: u16,
-}
-
-impl Buffers {
-    fn new() -> Buffers {
-        let entries_layout = Layout::from_size_align(
-            size_of::<BufRingEntry>() * usize::from(RECEIVE_BUFFERS),
-            4096,
-        )
-        .expect("a small array at page alignment");
-
-        // SAFETY: the layout is not empty.
-        let entries = unsafe { alloc_zeroed(entries_layout) }.cast::<BufRingEntry>();
-        if entries.is_null() {
-            std::alloc::handle_alloc_error(entries_layout);
-        }
-
-        let memory = vec![0; BUFFER * usize::from(RECEIVE_BUFFERS)].into_boxed_slice();
-        Buffers {
-            entries,
-            entries_layout,
-            memory,
-            tail: 0,
-        }
-    }
-
-    fn bytes(&self, id: u16) -> &[u8] {
-        &self.memory[usize::from(id) * BUFFER..][..BUFFER]
-    }
-
-    /// Gives a buffer to the kernel.
-    fn provide(&mut self, id: u16) {
-        let addr = self.memory[usize::from(id) * BUFFER..].as_ptr() as u64;
-        // SAFETY: the index is masked to the ring, which is ours; the kernel reads an entry only
-        // after the tail passes it.
-        unsafe {
-            let entry = &mut *self
-                .entries
-                .add(usize::from(self.tail & (RECEIVE_BUFFERS - 1)));
-            entry.set_addr(addr);
-            entry.set_len(BUFFER as u32);
-            entry.set_bid(id);
-            self.tail = self.tail.wrapping_add(1);
-            let tail = BufRingEntry::tail(self.entries).cast::<AtomicU16>();
-            (*tail).store(self.tail, Ordering::Release);
-        }
-    }
-}
-
-impl Drop for Buffers {
-    fn drop(&mut self) {
-        // SAFETY: allocated with this layout; `Uring` drops its ring, and so the kernel's use,
-        // before its buffers.
-        unsafe { dealloc(self.entries.cast(), self.entries_layout) };
-    }
-}
-
 /// The helper's ring.
 pub(crate) struct Uring {
     // dropped first
     ring: IoUring,
-    buffers: Buffers,
+    buffers: Buffers<RECEIVE_BUFFERS, BUFFER>,
     /// Template that every multishot receive refers to.
     message: Box<libc::msghdr>,
     /// Receivers by descriptor, and whether each one's receive is armed.
@@ -116,29 +54,11 @@ impl Uring {
             return Err("FERROCE_IO_URING=off".into());
         }
 
-        let ring = IoUring::builder()
-            .setup_single_issuer()
-            .setup_defer_taskrun()
-            .setup_cqsize(256)
-            .build(64)
-            .map_err(|e| format!("io_uring_setup (deferred task work, Linux 6.1): {e}"))?;
-
+        let ring = uring::open()?;
         let mut buffers = Buffers::new();
 
-        // SAFETY: the entries live as long as `Uring`, which drops the ring first.
-        unsafe {
-            ring.submitter().register_buf_ring_with_flags(
-                buffers.entries as u64,
-                RECEIVE_BUFFERS,
-                GROUP,
-                0,
-            )
-        }
-        .map_err(|e| format!("registering a buffer ring (Linux 5.19): {e}"))?;
-
-        for id in 0..RECEIVE_BUFFERS {
-            buffers.provide(id);
-        }
+        // SAFETY: the buffers live as long as `Uring`, which drops the ring first.
+        unsafe { buffers.register(&ring, GROUP) }?;
 
         // SAFETY: all zeroes is a valid msghdr.
         let mut message: Box<libc::msghdr> = Box::new(unsafe { std::mem::zeroed() });
@@ -153,49 +73,8 @@ impl Uring {
             control_armed: false,
         };
 
-        uring
-            .probe()
-            .map_err(|e| format!("multishot receive (Linux 6.0): {e}"))?;
+        uring::probe(&mut uring.ring, &mut uring.buffers, &uring.message, GROUP)?;
         Ok(uring)
-    }
-
-    /// Tries a multishot receive on a socket that has a datagram waiting.
-    fn probe(&mut self) -> io::Result<()> {
-        let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-        socket.send_to(b"probe", socket.local_addr()?)?;
-        self.push(
-            opcode::RecvMsgMulti::new(Fd(socket.as_raw_fd()), &*self.message, GROUP)
-                .build()
-                .user_data(WAKE),
-        )?;
-
-        let second = Timespec::new().sec(1);
-        self.ring
-            .submitter()
-            .submit_with_args(1, &SubmitArgs::new().timespec(&second))?;
-        let entries: Vec<_> = self.ring.completion().collect();
-        for cqe in &entries {
-            if let Some(id) = cqueue::buffer_select(cqe.flags()) {
-                self.buffers.provide(id);
-            }
-        }
-
-        let done = entries.first().ok_or(io::ErrorKind::TimedOut)?;
-        if done.result() < 0 {
-            return Err(io::Error::from_raw_os_error(-done.result()));
-        }
-
-        if cqueue::more(done.flags()) {
-            // Ends the receive, so that nothing refers to the socket any more.
-            let cancel = io_uring::types::CancelBuilder::any();
-            self.ring
-                .submitter()
-                .register_sync_cancel(Some(second), cancel)?;
-            // its last completion, should it be there already
-            self.ring.completion().for_each(drop);
-        }
-
-        Ok(())
     }
 
     fn push(&mut self, entry: io_uring::squeue::Entry) -> io::Result<()> {

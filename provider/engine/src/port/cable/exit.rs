@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use ferroce_control::udp::set_send_offload;
 use ferroce_transport::congestion::Unknown;
 use ferroce_wire::icrc::Icrc;
 use ferroce_wire::link::Head;
@@ -12,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::port::address::PathKey;
 use crate::port::ib::Port;
 use crate::port::socket_exit::{Framing, SocketExit};
-use crate::port::udp::{OptionKind, Sender, bind, option, socket};
+use crate::port::udp::{Sender, bind, socket};
 
 /// A cable is two UDP sockets, and what goes through it whole InfiniBand packets.
 pub(crate) type CableExit = SocketExit<Headers>;
@@ -40,7 +41,7 @@ impl CableExit {
         let dest = port.destination(&lids);
         let socket = socket(dest.ip())?;
         bind(&socket, key, 0, own_slot)?;
-        let gso = gso && option(&socket, key.remote, OptionKind::Segment, 0).is_ok();
+        let gso = gso && set_send_offload(&socket, 0).is_ok();
 
         let sender = Sender::new(socket, gso);
         let headers = Headers {

@@ -4,6 +4,7 @@
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use ferroce_control::GidEntry;
+use ferroce_control::udp::set_send_offload;
 use ferroce_wire::ROCE_V2_PORT;
 use ferroce_wire::icrc::{Flow, Icrc};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -68,7 +69,7 @@ impl UdpExit {
             }
         };
 
-        let gso = gso && option(&socket, key.remote, OptionKind::Segment, 0).is_ok();
+        let gso = gso && set_send_offload(&socket, 0).is_ok();
         let scope_id = scope(key.remote, gid.scope_id);
         let dest = match key.remote {
             IpAddr::V4(_) => SocketAddr::new(key.remote, ROCE_V2_PORT).into(),

@@ -4,10 +4,11 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use ferroce_control::udp::SEND_BUFFER;
 use socket2::{SockAddr, Socket};
 
 use crate::port::Capacity;
-use crate::tuning::{SEND_BUFFER, SEND_TRIES, SEND_WAIT};
+use crate::tuning::{SEND_TRIES, SEND_WAIT};
 
 /// A socket that sends. It is never connected, so that Linux numbers the datagrams of one send 0,
 /// 1, 2 …, which RoCEv2's ICRC covers.

@@ -73,17 +73,16 @@ fn start_port(key: PathKey, own_slot: u8) -> u16 {
     (hash ^ hash >> 16) as u16 % PORTS
 }
 
-pub(in crate::port) enum OptionKind {
+pub(super) enum OptionKind {
     /// DF, whatever anybody says of the path's MTU: with `IP_PMTUDISC_DO` one forged ICMP message
     /// has the kernel refuse everything longer to that peer for ten minutes.
     DontFragment,
     TrafficClass,
     HopLimit,
     MulticastHops,
-    Segment,
 }
 
-pub(in crate::port) fn option(
+pub(super) fn option(
     socket: &Socket,
     family: IpAddr,
     kind: OptionKind,
@@ -107,7 +106,6 @@ pub(in crate::port) fn option(
         OptionKind::HopLimit => (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, value),
         OptionKind::MulticastHops if v4 => (libc::IPPROTO_IP, libc::IP_MULTICAST_TTL, value),
         OptionKind::MulticastHops => (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS, value),
-        OptionKind::Segment => (libc::SOL_UDP, libc::UDP_SEGMENT, value),
     };
 
     // SAFETY: `value` is an int that outlives the call.

@@ -4,20 +4,37 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 
-use ferroce_control::process;
+use crate::process;
 
 /// The most processes that a message names.
 const NAMED: usize = 3;
 
 /// ` by …`, if anything is to be found out about who receives at a UDP endpoint; else empty.
-pub(crate) fn of_udp(address: SocketAddr) -> String {
+pub fn of_udp(address: SocketAddr) -> String {
     by(&sockets(address))
+}
+
+/// All who receive at a UDP port: at which address, and ` by …`.
+pub fn of_port(port: u16) -> Vec<(IpAddr, String)> {
+    let mut at = BTreeMap::<IpAddr, BTreeMap<u64, u32>>::new();
+    for socket in ["/proc/net/udp", "/proc/net/udp6"]
+        .into_iter()
+        .flat_map(all)
+    {
+        if socket.port == port {
+            let there = at.entry(socket.ip).or_default();
+            there.insert(socket.inode, socket.uid);
+        }
+    }
+    at.into_iter()
+        .map(|(ip, sockets)| (ip, by(&sockets)))
+        .collect()
 }
 
 /// Whether those who receive at a UDP endpoint have ended, and the kernel has yet to close their
 /// sockets: what an io_uring held is released after its process is gone. Not told of another user's
 /// sockets, whose processes this one may not look into.
-pub(crate) fn has_ended(address: SocketAddr) -> bool {
+pub fn has_ended(address: SocketAddr) -> bool {
     let sockets = sockets(address);
     let own = rustix::process::geteuid();
     let seen = |uid: &u32| own.is_root() || own.as_raw() == *uid;
@@ -31,18 +48,21 @@ fn sockets(address: SocketAddr) -> BTreeMap<u64, u32> {
         SocketAddr::V4(_) => "/proc/net/udp",
         SocketAddr::V6(_) => "/proc/net/udp6",
     };
-    let table = fs::read_to_string(table).unwrap_or_default();
-    table
-        .lines()
-        .skip(1)
-        .filter_map(Socket::read)
+    all(table)
+        .into_iter()
         .filter(|socket| socket.port == address.port() && socket.serves(address.ip()))
         .map(|socket| (socket.inode, socket.uid))
         .collect()
 }
 
+/// The sockets that a table of the kernel's lists.
+fn all(table: &str) -> Vec<Socket> {
+    let table = fs::read_to_string(table).unwrap_or_default();
+    table.lines().skip(1).filter_map(Socket::read).collect()
+}
+
 /// ` by …`, of who has an abstract Unix socket.
-pub(crate) fn of_unix(name: &str) -> String {
+pub fn of_unix(name: &str) -> String {
     let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
     let name = format!("@{name}");
     let inode = table.lines().find_map(|line| {
@@ -158,6 +178,13 @@ mod tests {
                 continue;
             };
             let port = socket.local_addr().unwrap().port();
+            let at = of_port(port);
+            let bound: IpAddr = ip.parse().unwrap();
+            assert!(
+                at.iter()
+                    .any(|(ip, who)| *ip == bound && who.contains(&own)),
+                "{ip}: {at:?}"
+            );
             let asked = if ip == "::1" { "::1" } else { "127.0.0.1" };
             let found = of_udp(SocketAddr::new(asked.parse().unwrap(), port));
             assert!(found.contains(&own), "{ip}: {found}");
