@@ -97,6 +97,10 @@ pub(crate) enum Command {
         /// driver for its private ABI; the exit status is 1 if not
         #[arg(long)]
         check: bool,
+        /// Print a JSON array of objects, one for each port; `ferroce status --json` has those of
+        /// the device as `ports`
+        #[arg(long, conflicts_with = "check")]
+        json: bool,
     },
 }
 

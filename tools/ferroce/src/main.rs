@@ -6,6 +6,7 @@ mod daemon;
 mod error;
 mod libibverbs;
 mod libraries;
+mod ports;
 mod run;
 mod sanitizer;
 mod show;
@@ -26,8 +27,8 @@ fn main() -> ExitCode {
         Command::Switch(switch) => daemon::switch(&dir, &switch),
         Command::Run(run) => run::run(&dir, &run),
         Command::Status { json } => show::status(&dir, json),
-        Command::Devices { check: false } => show::devices(&dir),
-        Command::Devices { check: true } => show::check(&dir),
+        Command::Devices { check: false, json } => show::devices(&dir, json),
+        Command::Devices { check: true, .. } => show::check(&dir),
     };
 
     match result {

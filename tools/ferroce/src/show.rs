@@ -1,42 +1,44 @@
 //! `ferroce status` and `ferroce devices`.
 
-use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
 use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
 use ferroce_control::link::Rate;
 use ferroce_control::{Client, RuntimeDir, Status};
+use serde::Serialize;
 
 use crate::error::Error;
 use crate::libibverbs::Libibverbs;
 use crate::libraries;
+use crate::ports::{self, Port};
 
 /// Shows what the daemon says of itself.
 pub(crate) fn status(dir: &RuntimeDir, json: bool) -> Result<ExitCode, Error> {
     let status = Client::connect(dir)?.status()?;
-    let text = if json {
-        let text = serde_json::to_string_pretty(&status)
-            .map_err(|e| Error::io("writing JSON")(e.into()))?;
-        text + "\n"
-    } else {
-        describe(&status, dir)
-    };
-    print(&text)
+    if !json {
+        return print(describe(&status, dir));
+    }
+
+    // The ports as `ferroce devices --json` has them: the daemon's account has those of a RoCE
+    // device alone.
+    let ports = ports::all(dir, &status.device.name)?;
+    let ports = ports.iter().filter(|port| port.ours).map(Port::json);
+    let mut account =
+        serde_json::to_value(&status).map_err(|e| Error::io("writing JSON")(e.into()))?;
+    account["ports"] = ports.collect();
+    print(pretty(&account)?)
 }
 
 /// Lists what is in the image, so the host's real devices too.
-pub(crate) fn devices(dir: &RuntimeDir) -> Result<ExitCode, Error> {
+pub(crate) fn devices(dir: &RuntimeDir, json: bool) -> Result<ExitCode, Error> {
     let ours = Client::connect(dir)?.status()?.device.name;
-    let class = dir.sysfs().join("class/infiniband");
-    let mut names: Vec<String> = fs::read_dir(&class)
-        .map_err(Error::io(class.display().to_string()))?
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| !name.starts_with('.'))
-        .collect();
-    names.sort();
+    let ports = ports::all(dir, &ours)?;
+    if json {
+        let objects: Vec<_> = ports.iter().map(Port::json).collect();
+        return print(pretty(&objects)?);
+    }
+
     let mut table = table(&[
         "DEVICE",
         "PORT",
@@ -47,37 +49,20 @@ pub(crate) fn devices(dir: &RuntimeDir) -> Result<ExitCode, Error> {
         "NODE GUID",
         "",
     ]);
-
-    for name in names {
-        let device = class.join(&name);
-        let mut ports: Vec<u32> = entries(&device.join("ports"));
-        ports.sort_unstable();
-        let mut netdevs: Vec<String> = entries(&device.join("device/net"));
-        netdevs.sort();
-
-        for port in ports {
-            let port_dir = device.join("ports").join(port.to_string());
-            let state = read(&port_dir.join("state"));
-            table.add_row([
-                name.clone(),
-                port.to_string(),
-                state
-                    .split_once(": ")
-                    .map_or(state.clone(), |(_, word)| word.to_owned()),
-                read(&port_dir.join("link_layer")),
-                read(&port_dir.join("rate")),
-                netdevs.join(" "),
-                read(&device.join("node_guid")),
-                if name == ours {
-                    "ferroce".to_owned()
-                } else {
-                    String::new()
-                },
-            ]);
-        }
+    for port in ports {
+        let ours = if port.ours { "ferroce" } else { "" };
+        table.add_row([
+            port.device,
+            port.number.to_string(),
+            port.state,
+            port.link_layer,
+            port.rate,
+            port.netdevs.join(" "),
+            port.node_guid,
+            ours.to_owned(),
+        ]);
     }
-
-    print(&trimmed(&table))
+    print(trimmed(&table))
 }
 
 /// Whether programs find the device: which libibverbs they get, and whether there is a driver for
@@ -88,23 +73,14 @@ pub(crate) fn check(dir: &RuntimeDir) -> Result<ExitCode, Error> {
     if found.version.is_err() {
         return Err(Error::Unserved(found));
     }
-    print(&format!("{found}, which is supported\n"))
+    print(format!("{found}, which is supported\n"))
 }
 
-fn entries<T: std::str::FromStr>(dir: &Path) -> Vec<T> {
-    fs::read_dir(dir)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect()
-}
-
-fn read(path: &Path) -> String {
-    fs::read_to_string(path)
-        .unwrap_or_default()
-        .trim()
-        .to_owned()
+/// JSON with an end of line.
+pub(crate) fn pretty(value: &impl Serialize) -> Result<String, Error> {
+    let text = serde_json::to_string_pretty(value);
+    let text = text.map_err(|error| Error::io("writing JSON")(error.into()))?;
+    Ok(text + "\n")
 }
 
 fn table(header: &[&str]) -> Table {
@@ -219,8 +195,8 @@ fn duration(seconds: u64) -> String {
 }
 
 /// Prints; a reader that has had enough (`| head`) is no error.
-fn print(text: &str) -> Result<ExitCode, Error> {
-    match io::stdout().write_all(text.as_bytes()) {
+pub(crate) fn print(text: impl AsRef<[u8]>) -> Result<ExitCode, Error> {
+    match io::stdout().write_all(text.as_ref()) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
             Err(Error::io("writing to standard output")(e))
         }
