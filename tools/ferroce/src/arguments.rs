@@ -74,6 +74,9 @@ pub(crate) enum Command {
     /// FERROCE_RUNTIME_DIR in their environment; what the first two held before is kept. Real
     /// devices stay visible.
     ///
+    /// A program that is linked statically, or setuid, setgid or with file capabilities, has no use
+    /// for LD_PRELOAD: it is executed all the same, after a sentence on standard error.
+    ///
     /// The runtime of a sanitizer (-fsanitize=address, thread) that the program needs as a shared
     /// library, as with gcc or clang's -shared-libsan, is put first in LD_PRELOAD, as it insists
     /// on; for ThreadSanitizer TSAN_OPTIONS gets ignore_noninstrumented_modules=1. Where a script

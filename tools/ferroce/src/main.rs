@@ -7,6 +7,7 @@ mod error;
 mod libibverbs;
 mod libraries;
 mod ports;
+mod program;
 mod run;
 mod sanitizer;
 mod show;

@@ -13,6 +13,7 @@ use crate::daemon;
 use crate::error::Error;
 use crate::libibverbs::Libibverbs;
 use crate::libraries::{self, appended};
+use crate::program::Program;
 use crate::sanitizer;
 
 /// Where a descriptor that the program knows nothing of is put, so that those that it opens have
@@ -27,7 +28,8 @@ pub(crate) fn run(dir: &RuntimeDir, run: &Run) -> Result<ExitCode, Error> {
     warn_if_unserved();
     let (program, arguments) = run.command.split_first().unwrap_or_else(|| unreachable!());
     let preload = appended(env::var_os("LD_PRELOAD"), &libraries.shim, &[':', ' ']);
-    let sanitizer = sanitizer::of(program);
+    let file = Program::find(program);
+    let sanitizer = sanitizer::of(file.as_ref());
     let preload = match &sanitizer.runtime {
         Some(runtime) => sanitizer::first(runtime, preload),
         None => preload,
@@ -35,6 +37,10 @@ pub(crate) fn run(dir: &RuntimeDir, run: &Run) -> Result<ExitCode, Error> {
 
     let drivers = appended(env::var_os("RDMAV_DRIVERS"), &libraries.driver, &[':', ';']);
     let options = sanitizer.options(env::var_os("TSAN_OPTIONS"));
+    if let Some(warning) = file.as_ref().and_then(Program::warning) {
+        eprintln!("ferroce: {warning}");
+    }
+
     let source = Command::new(program)
         .envs(options.map(|options| ("TSAN_OPTIONS", options)))
         .args(arguments)

@@ -3,13 +3,13 @@
 //! the program names among those that it needs; clang's are otherwise part of the program, which
 //! exports their functions.
 
-use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use goblin::elf::Elf;
+
+use crate::program::Program;
 
 /// Names of the runtimes that want to be first, up to their version or architecture.
 const RUNTIMES: [&str; 7] = [
@@ -34,9 +34,8 @@ pub(crate) struct Sanitizer {
 }
 
 /// What a program was built with. Of what is no ELF file, a script say, nothing is known.
-pub(crate) fn of(program: &OsStr) -> Sanitizer {
-    let bytes = path_of(program).and_then(|path| fs::read(path).ok());
-    let elf = bytes.as_deref().and_then(|bytes| Elf::parse(bytes).ok());
+pub(crate) fn of(program: Option<&Program>) -> Sanitizer {
+    let elf = program.and_then(|program| Elf::parse(&program.bytes).ok());
     elf.map(|elf| named_in(&elf)).unwrap_or_default()
 }
 
@@ -86,16 +85,6 @@ pub(crate) fn first(runtime: &str, preload: OsString) -> OsString {
     list
 }
 
-/// Where `exec` finds a program.
-fn path_of(program: &OsStr) -> Option<PathBuf> {
-    if program.as_bytes().contains(&b'/') {
-        return Some(program.into());
-    }
-    env::split_paths(&env::var_os("PATH")?)
-        .map(|dir| dir.join(program))
-        .find(|path| path.is_file())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,14 +116,12 @@ mod tests {
 
     #[test]
     fn this_program_and_a_script_need_none() {
-        let this = env::current_exe().unwrap();
+        let this = std::env::current_exe().unwrap();
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-        for program in [
-            this.as_os_str(),
-            script.as_ref(),
-            "no such program".as_ref(),
-        ] {
-            assert_eq!(of(program), Sanitizer::default());
+        for name in [this.as_os_str(), script.as_ref()] {
+            let program = Program::find(name).unwrap();
+            assert_eq!(of(Some(&program)), Sanitizer::default());
         }
+        assert_eq!(of(None), Sanitizer::default());
     }
 }

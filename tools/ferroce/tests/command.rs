@@ -1,6 +1,8 @@
 //! The command as its users meet it, with the daemon beside it. The shared objects are stand-ins:
 //! what they do is tested with the stock programs elsewhere.
 
+#[path = "command/blind.rs"]
+mod blind;
 #[path = "command/json.rs"]
 mod json;
 #[path = "command/place.rs"]
