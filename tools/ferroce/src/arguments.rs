@@ -34,6 +34,15 @@ EXAMPLES:
   ferroce --runtime-dir /tmp/b up --addr 127.0.0.2
                        A second host, as it were, on the same machine.";
 
+const ENV_EXAMPLES: &str = "\
+EXAMPLES:
+  eval \"$(ferroce env)\"; ibv_devinfo
+  eval \"$(ferroce env --unset)\"
+  ferroce env --github >> \"$GITHUB_ENV\"
+                       The steps that follow see the device.
+  ferroce env --dotenv > .env
+                       For direnv (`dotenv`) and others who read such files.";
+
 /// An RDMA device in software: run unmodified RDMA programs on any Linux machine.
 ///
 /// Programs started by `ferroce run` see a device named ferroce0, which speaks RoCEv2 (InfiniBand
@@ -82,6 +91,21 @@ pub(crate) enum Command {
     /// on; for ThreadSanitizer TSAN_OPTIONS gets ignore_noninstrumented_modules=1. Where a script
     /// starts such a program, both have to be set there.
     Run(Run),
+    /// Print what `run` sets, for a shell in which all programs are to see the device
+    ///
+    /// `eval "$(ferroce env)"` in sh, bash or zsh; then `ib_write_bw` finds the device as it does
+    /// under `ferroce run`. If there is no daemon, one is started as by `run`. LD_PRELOAD and
+    /// RDMAV_DRIVERS keep what they held, and evaluated again nothing is there twice.
+    ///
+    /// The daemon then stays until `ferroce down`, also one that `run` had started: nobody can tell
+    /// when the shell will start a program. Where it has gone all the same, programs see no device
+    /// and say so in their own words (`Failed to get IB devices list`, `No RDMA devices were
+    /// detected`): `ferroce env`, evaluated again, starts it again.
+    ///
+    /// What `run` does for a program of its own (sanitizers, and a word to who starts one that
+    /// ignores LD_PRELOAD) is not done here.
+    #[command(after_long_help = ENV_EXAMPLES)]
+    Env(Env),
     /// Be an InfiniBand switch, in the foreground
     ///
     /// Its ports have cables to those of devices (`ferroce up --link-layer infiniband`) and of
@@ -194,6 +218,48 @@ pub(crate) struct Run {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+/// `ferroce env`.
+#[derive(Debug, Args)]
+pub(crate) struct Env {
+    /// Print what undoes it; LD_PRELOAD and RDMAV_DRIVERS keep what else they hold, and the daemon
+    /// stays
+    #[arg(long, conflicts_with_all = ["github", "dotenv"])]
+    pub unset: bool,
+
+    /// Print a JSON object of the variables; with --unset `null` is what is no longer set
+    #[arg(long, group = "form")]
+    json: bool,
+
+    /// Print NAME=VALUE lines, for the file that $GITHUB_ENV names
+    #[arg(long, group = "form")]
+    github: bool,
+
+    /// Print NAME='VALUE' lines, for a .env file
+    #[arg(long, group = "form")]
+    dotenv: bool,
+}
+
+/// In what form variables are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// For sh, bash and zsh to evaluate.
+    Shell,
+    Json,
+    Github,
+    Dotenv,
+}
+
+impl Env {
+    pub(crate) fn form(&self) -> Form {
+        match (self.json, self.github, self.dotenv) {
+            (true, _, _) => Form::Json,
+            (_, true, _) => Form::Github,
+            (_, _, true) => Form::Dotenv,
+            _ => Form::Shell,
+        }
+    }
 }
 
 #[cfg(test)]

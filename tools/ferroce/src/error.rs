@@ -63,6 +63,14 @@ pub(crate) enum Error {
         /// How long it was waited for.
         seconds: u64,
     },
+    /// A variable's value does not fit into a form.
+    #[error("{name} {why}, which this form cannot hold")]
+    Unwritable {
+        /// The variable.
+        name: String,
+        /// What is wrong with its value.
+        why: &'static str,
+    },
     /// The program to run does not exist.
     #[error("{program}: {source}")]
     Exec {

@@ -31,7 +31,10 @@ pub(crate) struct Libraries {
 
 const SHIM: &str = "libferroce-shim.so";
 const SHIM_BUILT: &str = "libferroce_shim.so";
-const DRIVER: &str = "libferroce";
+/// What the last part of the driver's path is in RDMAV_DRIVERS.
+pub(crate) const DRIVER: &str = "libferroce";
+/// The names that the shim has in LD_PRELOAD.
+pub(crate) const PRELOADED: [&str; 2] = [SHIM, SHIM_BUILT];
 const DRIVER_BUILT: &str = "libferroce_provider.so";
 
 /// Finds them beside this program or in `../lib/ferroce`.

@@ -3,6 +3,7 @@
 
 mod arguments;
 mod daemon;
+mod env;
 mod error;
 mod libibverbs;
 mod libraries;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         Command::Down => daemon::down(&dir),
         Command::Switch(switch) => daemon::switch(&dir, &switch),
         Command::Run(run) => run::run(&dir, &run),
+        Command::Env(env) => env::env(&dir, &env),
         Command::Status { json } => show::status(&dir, json),
         Command::Devices { check: false, json } => show::devices(&dir, json),
         Command::Devices { check: true, .. } => show::check(&dir),

@@ -10,6 +10,7 @@ use rustix::process::Resource;
 
 use crate::arguments::Run;
 use crate::daemon;
+use crate::env::{DRIVER_SEPARATORS, PRELOAD_SEPARATORS};
 use crate::error::Error;
 use crate::libibverbs::Libibverbs;
 use crate::libraries::{self, appended};
@@ -27,7 +28,11 @@ pub(crate) fn run(dir: &RuntimeDir, run: &Run) -> Result<ExitCode, Error> {
     keep_daemon(&mut client)?;
     warn_if_unserved();
     let (program, arguments) = run.command.split_first().unwrap_or_else(|| unreachable!());
-    let preload = appended(env::var_os("LD_PRELOAD"), &libraries.shim, &[':', ' ']);
+    let preload = appended(
+        env::var_os("LD_PRELOAD"),
+        &libraries.shim,
+        &PRELOAD_SEPARATORS,
+    );
     let file = Program::find(program);
     let sanitizer = sanitizer::of(file.as_ref());
     let preload = match &sanitizer.runtime {
@@ -35,7 +40,8 @@ pub(crate) fn run(dir: &RuntimeDir, run: &Run) -> Result<ExitCode, Error> {
         None => preload,
     };
 
-    let drivers = appended(env::var_os("RDMAV_DRIVERS"), &libraries.driver, &[':', ';']);
+    let drivers = env::var_os("RDMAV_DRIVERS");
+    let drivers = appended(drivers, &libraries.driver, &DRIVER_SEPARATORS);
     let options = sanitizer.options(env::var_os("TSAN_OPTIONS"));
     if let Some(warning) = file.as_ref().and_then(Program::warning) {
         eprintln!("ferroce: {warning}");
@@ -57,7 +63,7 @@ pub(crate) fn run(dir: &RuntimeDir, run: &Run) -> Result<ExitCode, Error> {
 
 /// Says so if programs will not find the device. The program may bring a libibverbs of its own, or
 /// need none: it is run all the same.
-fn warn_if_unserved() {
+pub(crate) fn warn_if_unserved() {
     if let Ok(found) = Libibverbs::find()
         && found.version.is_err()
     {

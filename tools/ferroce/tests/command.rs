@@ -3,6 +3,8 @@
 
 #[path = "command/blind.rs"]
 mod blind;
+#[path = "command/env.rs"]
+mod env;
 #[path = "command/json.rs"]
 mod json;
 #[path = "command/place.rs"]
