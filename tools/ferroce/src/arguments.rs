@@ -118,6 +118,16 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Look at what the device needs of this machine, and say what to do
+    ///
+    /// A line for each thing: `ok`, `note` where the device works but is slower than it could be or
+    /// something is missing for some programs, `bad` where it does not work or no program finds it;
+    /// the exit status is then 1. Nothing is changed, and no daemon is needed.
+    Doctor {
+        /// Print a JSON array of objects: check, state (`ok`, `note`, `bad`), found, advice
+        #[arg(long)]
+        json: bool,
+    },
     /// List the RDMA devices that `ferroce run` shows to programs
     Devices {
         /// Instead, load libibverbs as a program would, and say which it is and whether there is a

@@ -20,16 +20,12 @@ pub(crate) struct Libibverbs {
 }
 
 const NAME: &CStr = c"libibverbs.so.1";
+const RDMA_CM: &CStr = c"librdmacm.so.1";
 
 impl Libibverbs {
     /// Loads it as the dynamic linker finds it; in words why that failed.
     pub(crate) fn find() -> Result<Libibverbs, String> {
-        // SAFETY: a constant name; libibverbs does nothing when it is loaded.
-        let handle = unsafe { libc::dlopen(NAME.as_ptr(), libc::RTLD_NOW) };
-        if handle.is_null() {
-            return Err(last_error());
-        }
-
+        let handle = load(NAME)?;
         let address = |name: &CStr| -> *mut c_void {
             // SAFETY: a live handle and a NUL-terminated name.
             unsafe { libc::dlsym(handle, name.as_ptr()) }
@@ -59,6 +55,28 @@ impl fmt::Display for Libibverbs {
     }
 }
 
+/// The librdmacm that programs get as this one would; in words why they get none.
+pub(crate) fn librdmacm() -> Result<String, String> {
+    let handle = load(RDMA_CM)?;
+    // SAFETY: a live handle and a NUL-terminated name.
+    let address = unsafe { libc::dlsym(handle, c"rdma_create_id".as_ptr()) };
+    let file = file_of(address);
+    Ok(file.map_or_else(
+        || RDMA_CM.to_string_lossy().into_owned(),
+        |file| file.display().to_string(),
+    ))
+}
+
+/// Loads one of rdma-core's libraries as the dynamic linker finds it.
+fn load(name: &CStr) -> Result<*mut c_void, String> {
+    // SAFETY: neither of the two does anything when it is loaded.
+    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
+    match handle.is_null() {
+        true => Err(last_error(name)),
+        false => Ok(handle),
+    }
+}
+
 /// The file that a symbol is from.
 fn file_of(address: *mut c_void) -> Option<PathBuf> {
     // SAFETY: all bits zero is a valid `Dl_info`: pointers.
@@ -73,14 +91,14 @@ fn file_of(address: *mut c_void) -> Option<PathBuf> {
 }
 
 /// What the dynamic linker has to say of its last failure.
-fn last_error() -> String {
+fn last_error(name: &CStr) -> String {
     // SAFETY: null or a text that lasts until the next call of this thread.
     let text = unsafe {
         let text = libc::dlerror();
         (!text.is_null()).then(|| CString::from(CStr::from_ptr(text)))
     };
     text.map_or_else(
-        || "libibverbs.so.1 cannot be loaded".to_owned(),
+        || format!("{} cannot be loaded", name.to_string_lossy()),
         |text| text.to_string_lossy().into_owned(),
     )
 }

@@ -43,21 +43,38 @@ pub(crate) fn find(dir: &RuntimeDir) -> Result<Libraries, Error> {
     find_from(&exe, dir)
 }
 
-fn find_from(exe: &Path, dir: &RuntimeDir) -> Result<Libraries, Error> {
-    let beside = exe.parent().unwrap_or(Path::new("/"));
-    let mut places = vec![beside.to_path_buf()];
-    places.extend(beside.parent().map(|prefix| prefix.join("lib/ferroce")));
+/// Whether both are there, without making links; returns the shim's file.
+pub(crate) fn look() -> Result<PathBuf, Error> {
+    let exe = env::current_exe().map_err(Error::io("finding this program"))?;
+    let (shim, _) = both(&exe)?;
+    Ok(match shim {
+        Found::Built(file, _) => file,
+        Found::Proper(place) => place.join(SHIM),
+    })
+}
 
-    let shim = match find_one(&places, SHIM_BUILT, vec![SHIM.to_owned()])? {
+fn find_from(exe: &Path, dir: &RuntimeDir) -> Result<Libraries, Error> {
+    let (shim, driver) = both(exe)?;
+    let shim = match shim {
         Found::Built(file, _) if !has_separator(&file) => file,
         found => found.place(dir)?.join(SHIM),
     };
-    let drivers = pabi::numbers().map(|number| pabi::driver_file(DRIVER, number));
-    let driver = find_one(&places, DRIVER_BUILT, drivers.collect())?;
     Ok(Libraries {
         shim,
         driver: driver.place(dir)?.join(DRIVER),
     })
+}
+
+/// The shim and the driver.
+fn both(exe: &Path) -> Result<(Found, Found), Error> {
+    let beside = exe.parent().unwrap_or(Path::new("/"));
+    let mut places = vec![beside.to_path_buf()];
+    places.extend(beside.parent().map(|prefix| prefix.join("lib/ferroce")));
+
+    let shim = find_one(&places, SHIM_BUILT, vec![SHIM.to_owned()])?;
+    let drivers = pabi::numbers().map(|number| pabi::driver_file(DRIVER, number));
+    let driver = find_one(&places, DRIVER_BUILT, drivers.collect())?;
+    Ok((shim, driver))
 }
 
 /// Where something was found.

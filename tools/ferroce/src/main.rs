@@ -3,6 +3,7 @@
 
 mod arguments;
 mod daemon;
+mod doctor;
 mod env;
 mod error;
 mod libibverbs;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Switch(switch) => daemon::switch(&dir, &switch),
         Command::Run(run) => run::run(&dir, &run),
         Command::Env(env) => env::env(&dir, &env),
+        Command::Doctor { json } => doctor::doctor(&dir, json),
         Command::Status { json } => show::status(&dir, json),
         Command::Devices { check: false, json } => show::devices(&dir, json),
         Command::Devices { check: true, .. } => show::check(&dir),
