@@ -42,6 +42,11 @@ pub(crate) fn cases() -> Vec<Case> {
         run_starts_daemon,
     ));
 
+    cases.push(Case::new(
+        "robust/a shell that evaluates ferroce env",
+        shell_with_env,
+    ));
+
     cases.push(Case::new("robust/installed below a prefix", installed));
     cases
 }
@@ -282,6 +287,36 @@ fn run_starts_daemon(lab: &mut Lab) -> Ending {
     expect(host.status().is_err(), || {
         "the daemon still answers after ferroce down".to_owned()
     })
+}
+
+/// What a shell starts that has evaluated `ferroce env` finds the device, until it has evaluated
+/// what undoes it; the daemon stays meanwhile.
+fn shell_with_env(lab: &mut Lab) -> Ending {
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let mut host = Host::new(lab.programs(), "127.0.0.1", None)?;
+    let line = r#"
+        eval "$("$0" --runtime-dir "$1" env)" || exit 3
+        ibv_devinfo -d ferroce0 || exit 4
+        eval "$("$0" env --unset)" || exit 5
+        ibv_devinfo -d ferroce0 >&2 && exit 6
+        exit 7"#;
+    let mut command = host.plain("sh");
+    command
+        .args(["-c", line])
+        .arg(host.programs().join("ferroce"))
+        .arg(host.runtime_dir());
+
+    let finished = process::run(command, &dir, "shell", LIMIT)?;
+    let code = finished.status.and_then(|status| status.code());
+    if code != Some(7) || !finished.out.contains("PORT_ACTIVE") {
+        return Err(Stop::with(
+            "ibv_devinfo does not find ferroce0 where it should, or finds it where it should not",
+            &[&finished],
+        ));
+    }
+    host.down()?;
+    Ok(())
 }
 
 /// What `cargo xtask install` puts below a prefix works from there.
