@@ -1,6 +1,6 @@
 //! What of io_uring a program's helper needs to receive: a ring with deferred task work, provided
-//! buffers, and multishot receives into them; and whether the kernel has it all. What is received is
-//! the engine's.
+//! buffers, and multishot receives into them; and whether the kernel has it all. What comes is the
+//! engine's.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::io;
