@@ -185,6 +185,7 @@ mod tests {
                     .any(|(ip, who)| *ip == bound && who.contains(&own)),
                 "{ip}: {at:?}"
             );
+
             let asked = if ip == "::1" { "::1" } else { "127.0.0.1" };
             let found = of_udp(SocketAddr::new(asked.parse().unwrap(), port));
             assert!(found.contains(&own), "{ip}: {found}");

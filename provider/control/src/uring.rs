@@ -138,6 +138,7 @@ fn receive_once<const COUNT: u16, const SIZE: usize>(
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.send_to(b"probe", socket.local_addr()?)?;
     let receive = opcode::RecvMsgMulti::new(Fd(socket.as_raw_fd()), message, group).build();
+
     // SAFETY: message and socket outlive the receive, which is cancelled below.
     unsafe { ring.submission().push(&receive) }.map_err(io::Error::other)?;
 
@@ -200,6 +201,7 @@ mod tests {
 
         // SAFETY: the ring is dropped first.
         unsafe { buffers.register(&ring, 7) }.unwrap();
+
         // SAFETY: all zeroes is a valid msghdr.
         let message: libc::msghdr = unsafe { std::mem::zeroed() };
         for _ in 0..3 * FEW {

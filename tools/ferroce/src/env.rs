@@ -72,6 +72,7 @@ fn variables(
             is_shim(item) && item != libraries.shim
         })
     });
+
     let drivers = drivers.and_then(|old| {
         without(&old, &DRIVER_SEPARATORS, |item| {
             is_driver(item) && item != libraries.driver

@@ -92,6 +92,7 @@ impl fmt::Display for Blind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const IGNORED: &str = "the dynamic linker ignores LD_PRELOAD for it, and it will see no \
                                device of ferroce's";
+
         match self {
             Self::Static => f.write_str(
                 "is statically linked: LD_PRELOAD means nothing to it, and it will see no device \

@@ -33,6 +33,7 @@ pub(crate) fn run(dir: &RuntimeDir, run: &Run) -> Result<ExitCode, Error> {
         &libraries.shim,
         &PRELOAD_SEPARATORS,
     );
+
     let file = Program::find(program);
     let sanitizer = sanitizer::of(file.as_ref());
     let preload = match &sanitizer.runtime {

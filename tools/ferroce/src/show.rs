@@ -49,6 +49,7 @@ pub(crate) fn devices(dir: &RuntimeDir, json: bool) -> Result<ExitCode, Error> {
         "NODE GUID",
         "",
     ]);
+
     for port in ports {
         let ours = if port.ours { "ferroce" } else { "" };
         table.add_row([
@@ -62,6 +63,7 @@ pub(crate) fn devices(dir: &RuntimeDir, json: bool) -> Result<ExitCode, Error> {
             ours.to_owned(),
         ]);
     }
+
     print(trimmed(&table))
 }
 

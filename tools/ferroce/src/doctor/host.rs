@@ -48,6 +48,7 @@ fn switched_off(variable: &str) -> bool {
 
 fn kernel(release: &str) -> Check {
     const NAME: &str = "kernel";
+
     let found = format!("Linux {release}");
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     let mut number = || numbers.next()?.parse::<u32>().ok();
@@ -68,6 +69,7 @@ fn kernel(release: &str) -> Check {
 /// `sysctl`: what `kernel.io_uring_disabled` is, if there is such a thing.
 fn io_uring(tried: Result<(), String>, off: bool, sysctl: &str) -> Check {
     const NAME: &str = "io_uring";
+
     let why = match tried {
         Ok(()) if off => {
             let advice = "unset it: programs receive with poll(2), which takes longer";
@@ -81,6 +83,7 @@ fn io_uring(tried: Result<(), String>, off: bool, sysctl: &str) -> Check {
         "1" | "2" => format!("`sysctl -w kernel.io_uring_disabled=0` allows it (it is {sysctl}); "),
         _ => String::new(),
     };
+
     let otherwise = "without it programs receive with poll(2), which takes longer";
     Check::note(NAME, why, advice + otherwise)
 }
@@ -110,6 +113,7 @@ fn seccomp(mode: Option<u32>, uring: bool) -> Check {
 /// Whether the kernel picks the socket of a packet by a program, as daemons have it done.
 fn steering() -> Check {
     const NAME: &str = "packet steering";
+
     let tried = || {
         let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
         options::set_socket_reuseport(&socket, true)?;
@@ -123,6 +127,7 @@ fn steering() -> Check {
         };
         udp::steer(&socket, &mut [first])
     };
+
     match tried() {
         Ok(()) => Check::ok(NAME, "SO_REUSEPORT with a classic BPF program"),
         Err(errno) => Check::bad(
@@ -178,10 +183,12 @@ fn judge_buffer(name: &'static str, limit: &str, wanted: usize, granted: usize) 
 
 fn send_offload() -> Check {
     const NAME: &str = "GSO";
+
     let socket = match udp_socket(NAME) {
         Ok(socket) => socket,
         Err(check) => return check,
     };
+
     match udp::set_send_offload(&socket, 0) {
         Ok(()) if switched_off("FERROCE_GSO") => Check::note(
             NAME,
@@ -276,6 +283,7 @@ mod tests {
             seccomp_mode("Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t1"),
             Some(2)
         );
+
         assert_eq!(seccomp_mode("Name:\tx"), None);
         assert_eq!(seccomp(Some(2), false).state, State::Note);
         assert_eq!(seccomp(Some(2), true).state, State::Ok);

@@ -119,6 +119,7 @@ fn unserved(holders: &[(IpAddr, String)], rxe: bool) -> Check {
                       loopback interface, `ferroce up --addr` takes the one you name";
         return Check::note(UDP_PORT, found, advice);
     }
+
     match rxe {
         true => Check::bad(
             UDP_PORT,

@@ -25,6 +25,7 @@ fn ours() -> Check {
 
 fn libibverbs() -> Check {
     const NAME: &str = "libibverbs";
+
     match Libibverbs::find() {
         Err(why) => Check::bad(
             NAME,

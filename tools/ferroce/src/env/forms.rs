@@ -75,6 +75,7 @@ pub(super) fn dotenv(variables: &[Variable]) -> Result<Vec<u8>, Error> {
             .collect();
         text += &format!("{name}=\"{escaped}\"\n");
     }
+
     Ok(text.into())
 }
 

@@ -59,8 +59,10 @@ fn so_is_one_that_becomes_another_user_or_group() {
         eprintln!("skipped: only root can give a file away");
         return;
     }
+
     let place_mode = fs::Permissions::from_mode(0o755);
     fs::set_permissions(place.temp.path(), place_mode).unwrap();
+
     for (user, group, mode, expected) in [
         (Some(12345), None, 0o4755, "is setuid to user 12345"),
         (None, Some(12345), 0o2755, "is setgid to group 12345"),

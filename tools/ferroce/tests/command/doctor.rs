@@ -26,6 +26,7 @@ fn asked(place: &Place) -> (BTreeMap<String, Value>, Option<i32>) {
         assert_eq!(ok, check["advice"] == "", "{check}");
         found.insert(check["check"].as_str().unwrap().to_owned(), check);
     }
+
     (found, output.status.code())
 }
 
@@ -53,6 +54,7 @@ fn it_looks_at_everything_and_leaves_nothing_behind() {
         "seccomp",
         "send buffer",
     ];
+
     let names: Vec<&str> = found.keys().map(String::as_str).collect();
     assert_eq!(names, expected);
     let bad = found.values().any(|check| check["state"] == "bad");
@@ -80,6 +82,7 @@ fn the_daemon_and_its_build_are_told() {
             .unwrap()
             .starts_with("none")
     );
+
     let up = place.output(&["up"]);
     assert!(up.status.success(), "{up:?}");
     let (found, _) = asked(&place);

@@ -99,6 +99,7 @@ fn any_runtime_directory_comes_through_a_shell() {
         let name = ferroce_cabi::pabi::driver_file("libferroce", number);
         fs::copy(&library, lib.join(name)).unwrap();
     }
+
     let moved = Command::new("mv")
         .args([place.command_path(), place.temp.path().join("ferroced")])
         .arg(&bin)
@@ -118,6 +119,7 @@ fn any_runtime_directory_comes_through_a_shell() {
         .env_remove("RDMAV_DRIVERS")
         .output()
         .unwrap();
+
     assert!(output.status.success(), "{output:?}");
     assert_eq!(text(&output.stdout), odd.to_str().unwrap());
 }
@@ -139,6 +141,7 @@ fn the_other_forms_hold_the_same() {
         assert_eq!(github.lines().nth(i), Some(&*format!("{name}={value}")));
         assert_eq!(dotenv.lines().nth(i), Some(&*format!("{name}='{value}'")));
     }
+
     assert_eq!(github.lines().count(), names.len());
 
     let output = place.output(&["env", "--unset", "--json"]);

@@ -301,6 +301,7 @@ fn shell_with_env(lab: &mut Lab) -> Ending {
         eval "$("$0" env --unset)" || exit 5
         ibv_devinfo -d ferroce0 >&2 && exit 6
         exit 7"#;
+
     let mut command = host.plain("sh");
     command
         .args(["-c", line])
@@ -315,6 +316,7 @@ fn shell_with_env(lab: &mut Lab) -> Ending {
             &[&finished],
         ));
     }
+
     host.down()?;
     Ok(())
 }

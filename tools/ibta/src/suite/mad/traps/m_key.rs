@@ -31,6 +31,7 @@ pub(super) fn bad_m_key(id: &'static str, directed: bool) -> Test {
                 "1",
                 format!("SubnSet(P_KeyTable), block 3, with another M_Key, to port {port}"),
             );
+
             tester.send_mad(port, &request)?;
 
             run.step("2", "trap 256 comes");

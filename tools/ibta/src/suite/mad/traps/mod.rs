@@ -60,6 +60,7 @@ fn common(run: &mut Run, rule: &str, port: u8, trap: &Trap, kind: u8) -> Outcome
         ),
         (smp::CLASS_LID, method::TRAP, attribute::NOTICE, 0),
     )?;
+
     let notice = &trap.notice;
     run.check_eq(
         rule,
@@ -72,6 +73,7 @@ fn common(run: &mut Run, rule: &str, port: u8, trap: &Trap, kind: u8) -> Outcome
         ),
         (true, kind, node_type::CHANNEL_ADAPTER.into(), lid_of(port)),
     )?;
+
     let ends = (trap.envelope.slid, trap.envelope.dlid);
     run.check_eq(rule, "SLID and DLID", ends, (lid_of(port), SM_LID))
 }
@@ -98,6 +100,7 @@ fn capability_change() -> Test {
     const SENT: &str = "s14.2.5.1#144.sent";
     const NOTICE: &str = "s14.2.5.1#144.notice";
     const MASK: &str = "s14.2.5.1#144.mask";
+
     test(
         "S14_2_5_1_144",
         "14.2.5.1",
@@ -110,6 +113,7 @@ fn capability_change() -> Test {
                         "the device side cannot work as a subnet manager".to_owned(),
                     ));
                 }
+
                 run.step("2", "trap 144 comes");
                 let notified = next(run, tester, 1, SENT, trap::CAPABILITY_CHANGE)?;
                 common(run, NOTICE, 1, &notified, 4)?;
@@ -121,11 +125,14 @@ fn capability_change() -> Test {
                     (notified.u16_at(2), notified.u32_at(6)),
                     (lid_of(1), mask),
                 )?;
+
                 run.check_eq(MASK, "IsSM", mask & capability::IS_SM != 0, on)?;
                 tester.repress(1, &notified)?;
+
                 // It may have been sent again meanwhile.
                 tester.hear_all_traps(1)?;
             }
+
             Ok(())
         },
     )

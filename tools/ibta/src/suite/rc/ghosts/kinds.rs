@@ -186,6 +186,7 @@ fn response_again(b: &mut Bench<'_>) -> Outcome {
         b.post(wr_id, Opcode::RdmaRead, 8)?;
         b.packet(RC_READ_REQUEST, b.cc.device_psn(wr_id as u32 - 1))?;
     }
+
     b.cc.read_responses(b.rig, b.cc.device_psn(0), 1, &[1; 8])?;
     b.completed(Side::Send, 1, status::SUCCESS)?;
     b.holds(0, &[1; 8])?;

@@ -59,6 +59,7 @@ pub(super) fn other_psns() -> Vec<Test> {
         } else {
             "long acknowledged"
         };
+
         tests.push(
             test(
                 SECTION,
@@ -193,6 +194,7 @@ fn nak_elsewhere(b: &mut Bench<'_>, ahead: bool) -> Outcome {
     ] {
         b.cc.nak(b.rig, code, psn, 1)?;
     }
+
     b.cc.answer(b.rig, Syndrome::RnrNak { timer: 1 }, psn, 1)?;
     b.silence()?;
     b.not_completed(Side::Send)?;
