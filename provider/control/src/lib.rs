@@ -23,6 +23,7 @@ pub mod protocol;
 pub mod random;
 mod runtime_dir;
 pub mod seqpacket;
+pub mod switches;
 mod trust;
 pub mod udp;
 #[cfg(feature = "uring")]

@@ -14,7 +14,7 @@ use std::sync::{Arc, Weak};
 
 use ferroce_control::objects::ObjectTable;
 use ferroce_control::random::random;
-use ferroce_control::{Attachment, Client, Counter, CounterPage, DeviceInfo, GidEntry};
+use ferroce_control::{Attachment, Client, Counter, CounterPage, DeviceInfo, GidEntry, switches};
 use ferroce_transport::{AtomicTime, QpAttr, QpAttrMask};
 use parking_lot::{Mutex, RwLock};
 
@@ -141,8 +141,8 @@ impl Hca {
             ports,
             gone: AtomicBool::new(false),
             generation: forks::count(),
-            gso: enabled("FERROCE_GSO"),
-            loopback: enabled("FERROCE_LOOPBACK"),
+            gso: switches::enabled(switches::GSO),
+            loopback: switches::enabled(switches::LOOPBACK),
             rings: Ways::default(),
             inbox: Inbox::new(attachment.inbox.memory)?,
             next_handle: AtomicU32::new(1),
@@ -335,9 +335,4 @@ impl Hca {
     pub(crate) fn forget_srq_number(&self, number: u32) {
         self.srq_numbers.lock().remove(&(number as u16));
     }
-}
-
-/// Offloads have switches: `NAME=off` in the environment.
-pub(crate) fn enabled(switch: &str) -> bool {
-    !std::env::var_os(switch).is_some_and(|v| v == "off" || v == "0")
 }

@@ -12,13 +12,14 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use ferroce_control::switches;
 use ferroce_control::uring::{self, Buffers};
 use ferroce_transport::Time;
 use io_uring::types::{Fd, RecvMsgOut, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode};
 
 use crate::datapath::rx::state::MAX_DATAGRAM;
-use crate::hca::{Hca, enabled};
+use crate::hca::Hca;
 use crate::port::receiver::Receiver;
 use crate::port::recvmsg::{CONTROL, describe};
 use crate::progress::round::{Round, timespec_until};
@@ -50,8 +51,8 @@ pub(crate) struct Uring {
 impl Uring {
     /// Sets the ring up on the calling thread, which alone may use it.
     pub(crate) fn new() -> Result<Uring, String> {
-        if !enabled("FERROCE_IO_URING") {
-            return Err("FERROCE_IO_URING=off".into());
+        if !switches::enabled(switches::IO_URING) {
+            return Err(format!("{}=off", switches::IO_URING));
         }
 
         let ring = uring::open()?;

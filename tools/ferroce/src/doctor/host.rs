@@ -1,10 +1,9 @@
 //! What the kernel has, and grants this user.
 
-use std::env;
 use std::fs;
 use std::net::UdpSocket;
 
-use ferroce_control::{udp, uring};
+use ferroce_control::{switches, udp, uring};
 use rustix::net::{AddressFamily, SocketType, sockopt as options};
 use rustix::process::Resource;
 
@@ -22,7 +21,7 @@ pub(super) fn checks() -> Vec<Check> {
         kernel(&read("/proc/sys/kernel/osrelease")),
         io_uring(
             uring.clone(),
-            switched_off("FERROCE_IO_URING"),
+            !switches::enabled(switches::IO_URING),
             &read("/proc/sys/kernel/io_uring_disabled"),
         ),
         seccomp(mode, uring.is_ok()),
@@ -39,11 +38,6 @@ pub(super) fn checks() -> Vec<Check> {
 fn read(path: &str) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.trim().to_owned()
-}
-
-/// As the engine reads its switches.
-fn switched_off(variable: &str) -> bool {
-    env::var_os(variable).is_some_and(|value| value == "off")
 }
 
 fn kernel(release: &str) -> Check {
@@ -73,7 +67,7 @@ fn io_uring(tried: Result<(), String>, off: bool, sysctl: &str) -> Check {
     let why = match tried {
         Ok(()) if off => {
             let advice = "unset it: programs receive with poll(2), which takes longer";
-            return Check::note(NAME, "FERROCE_IO_URING=off", advice);
+            return Check::note(NAME, format!("{}=off", switches::IO_URING), advice);
         }
         Ok(()) => return Check::ok(NAME, "multishot receives with deferred task work"),
         Err(why) => why,
@@ -190,9 +184,9 @@ fn send_offload() -> Check {
     };
 
     match udp::set_send_offload(&socket, 0) {
-        Ok(()) if switched_off("FERROCE_GSO") => Check::note(
+        Ok(()) if !switches::enabled(switches::GSO) => Check::note(
             NAME,
-            "FERROCE_GSO=off",
+            format!("{}=off", switches::GSO),
             "unset it: each packet is a system call of its own",
         ),
         Ok(()) => Check::ok(NAME, "UDP_SEGMENT"),

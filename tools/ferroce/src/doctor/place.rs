@@ -7,12 +7,11 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use ferroce_control::{Client, ControlError, RuntimeDir, Status, holder, process};
+use ferroce_wire::ROCE_V2_PORT;
 use rustix::fs::{CWD, Dir, Mode, OFlags};
 
 use super::Check;
 
-/// The UDP port of RoCEv2.
-const PORT: u16 = 4791;
 const DAEMON: &str = "daemon";
 const UDP_PORT: &str = "UDP port 4791";
 
@@ -20,7 +19,7 @@ pub(super) fn checks(dir: &RuntimeDir) -> Vec<Check> {
     let connected = Client::connect(dir).and_then(|mut client| client.status());
     let port = match &connected {
         Ok(status) => served(status),
-        Err(_) => unserved(&holder::of_port(PORT), rxe_is_loaded()),
+        Err(_) => unserved(&holder::of_port(ROCE_V2_PORT), rxe_is_loaded()),
     };
     vec![directory(dir), daemon(dir, connected), port, others()]
 }
