@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
+use crate::build;
 use crate::harness::case::{Ending, Stop};
 use crate::harness::process;
 use crate::lab::Lab;
@@ -16,6 +17,19 @@ pub(super) fn missing(why: String) -> Stop {
     match std::env::var_os("CI") {
         Some(_) => Stop::fail(format!("{why}; with CI set no gate is skipped")),
         None => Stop::Skip(why),
+    }
+}
+
+/// The files of the repository that are named so (`*.rs`), as git lists them.
+pub(super) fn tracked(lab: &mut Lab, pattern: &str) -> Result<Vec<String>, Stop> {
+    let mut list = Command::new("git");
+    list.args(["ls-files", pattern])
+        .current_dir(build::workspace());
+
+    let listed = process::run(list, &lab.case_dir()?, "git", LIMIT)?;
+    match listed.out.is_empty() {
+        true => Err(Stop::with(format!("git lists no {pattern}"), &[&listed])),
+        false => Ok(listed.out.lines().map(str::to_owned).collect()),
     }
 }
 

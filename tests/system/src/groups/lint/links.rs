@@ -3,15 +3,13 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use super::gate::LIMIT;
+use super::gate::tracked;
 use crate::build;
 use crate::harness::case::{Case, Ending, Stop};
-use crate::harness::process;
 use crate::lab::Lab;
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -21,14 +19,10 @@ pub(crate) fn cases() -> Vec<Case> {
 /// Every link of a document to a file of the repository, or to a heading, finds it. Addresses
 /// elsewhere are not looked at.
 fn links(lab: &mut Lab) -> Ending {
-    let mut list = Command::new("git");
-    list.args(["ls-files", "*.md"])
-        .current_dir(build::workspace());
-    let listed = process::run(list, &lab.case_dir()?, "git", LIMIT)?;
     let mut pages = Pages::default();
     let mut dead = Vec::new();
-    for name in listed.out.lines() {
-        let file = build::workspace().join(name);
+    for name in tracked(lab, "*.md")? {
+        let file = build::workspace().join(&name);
         for link in pages.page(&file)?.links.clone() {
             if let Some(why) = pages.is_dead(&file, &link)? {
                 dead.push(format!("{name}: {link}: {why}"));
@@ -36,9 +30,6 @@ fn links(lab: &mut Lab) -> Ending {
         }
     }
 
-    if listed.out.is_empty() {
-        return Err(Stop::with("git lists no document", &[&listed]));
-    }
     if dead.is_empty() {
         return Ok(());
     }

@@ -2,14 +2,12 @@
 //! is wider than code may be, and no file longer than one subject needs.
 
 use std::fs;
-use std::process::Command;
 
 use anyhow::Context;
 
-use super::gate::LIMIT;
+use super::gate::tracked;
 use crate::build;
 use crate::harness::case::{Case, Ending, Stop};
-use crate::harness::process;
 use crate::lab::Lab;
 
 /// The most columns of a comment, its indentation included: as many as rustfmt gives code.
@@ -22,18 +20,10 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 fn shape(lab: &mut Lab) -> Ending {
-    let mut list = Command::new("git");
-    list.args(["ls-files", "*.rs"])
-        .current_dir(build::workspace());
-    let listed = process::run(list, &lab.case_dir()?, "git", LIMIT)?;
-    if listed.out.is_empty() {
-        return Err(Stop::with("git lists no source", &[&listed]));
-    }
-
     let mut wrong = Vec::new();
-    for name in listed.out.lines() {
-        let file = build::workspace().join(name);
-        let text = fs::read_to_string(&file).with_context(|| name.to_owned())?;
+    for name in tracked(lab, "*.rs")? {
+        let file = build::workspace().join(&name);
+        let text = fs::read_to_string(&file).with_context(|| name.clone())?;
         wrong.extend(faults(&text).map(|fault| format!("{name}: {fault}")));
     }
 
