@@ -189,6 +189,7 @@ fn to_subnet_manager(port: &Port) -> Envelope {
     }
 }
 
+/// The M_Key of a trap is 0 (o14-1).
 fn trap(producer: u8, issuer: u16, notice: Notice, tid: u64) -> Mad {
     let mut smp = [0; ferroce_wire::mad::LEN];
     MadHeader {

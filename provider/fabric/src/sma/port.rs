@@ -176,9 +176,9 @@ impl Port {
         self.lease.into_iter().chain(trap).min()
     }
 
-    /// Is there somebody to send traps to, and a way?
+    /// Is there somebody to send traps to, and may they go out? In Active alone (o14-3.2.1).
     pub(super) fn can_trap(&self) -> bool {
-        self.info.lid != 0 && self.info.master_sm_lid != 0 && self.has_link()
+        self.info.lid != 0 && self.info.master_sm_lid != 0 && self.is_active()
     }
 }
 

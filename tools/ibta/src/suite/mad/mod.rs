@@ -19,6 +19,7 @@ mod read_only;
 pub(in crate::suite) mod reregister;
 mod states;
 mod trap_rules;
+mod trap_states;
 mod traps;
 mod violations;
 
@@ -42,6 +43,7 @@ pub fn tests() -> Vec<Test> {
         reregister::tests,
         states::tests,
         trap_rules::tests,
+        trap_states::tests,
         traps::tests,
         violations::tests,
     ];
