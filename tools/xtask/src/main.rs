@@ -116,6 +116,9 @@ enum Command {
         /// With --loaded: this program only, such as ib_write_lat
         #[arg(long, value_name = "PROGRAM", requires = "loaded")]
         only: Option<String>,
+        /// With --loaded: so many programs that never sleep
+        #[arg(long, value_name = "COUNT", requires = "loaded", default_value_t = bench::STRANGERS)]
+        strangers: usize,
         /// Instead, what the engine by itself takes for a packet, between two devices of one
         /// program
         #[arg(long, conflicts_with_all = ["rxe", "json", "loaded"])]
@@ -226,8 +229,9 @@ fn main() -> ExitCode {
             loaded: true,
             quick,
             only,
+            strangers,
             ..
-        } => bench::beside_others(quick, only.as_deref()),
+        } => bench::beside_others(quick, only.as_deref(), strangers),
         Command::Bench {
             engine: true,
             quick,

@@ -1,7 +1,7 @@
 //! `cargo xtask bench --loaded`: how much longer perftest takes while strangers keep the processors
 //! busy.
 //!
-//! Six programs that never sleep, at the tests' own priority, beside each program of perftest on
+//! Six programs that never sleep (or as many as told), at the tests' own priority, beside each program of perftest on
 //! one device, over sockets, between two daemons and over veth, with the sizes and iterations that
 //! `cargo xtask test` has; by turns with them and without, several rounds. The time is the client's
 //! from its start to its end, and what counts is the ratio of the medians. On one device each runs
@@ -26,8 +26,8 @@ use crate::lab::{Place, Site};
 use crate::packages;
 use crate::programs::perftest::Pair;
 
-/// Programs that never sleep.
-const STRANGERS: usize = 6;
+/// Programs that never sleep, unless told otherwise.
+pub const STRANGERS: usize = 6;
 /// What a test may take with them, as a multiple of what it takes without.
 const AIM: f64 = 5.0;
 /// For one run: more than the aim leaves to the longest.
@@ -61,17 +61,17 @@ const ONE_SIZE: &[&str] = &["-n", "1000"];
 const SPINS: &str = "ib_write_lat";
 
 /// Measures and prints; answers whether no test misses the aim by more than the scheduler's part.
-/// `only`: of one program.
-pub fn run(quick: bool, only: Option<&str>) -> Result<bool> {
+/// `only`: of one program. `strangers`: how many are beside it.
+pub fn run(quick: bool, only: Option<&str>, strangers: usize) -> Result<bool> {
     let tests = chosen(only)?;
     packages::ensure(packages::BENCH)?;
     build::packages(&["ferroce-baseline"])?;
     let programs = build::product()?;
     let rounds = if quick { 1 } else { ROUNDS };
     println!("xtask: {rounds} rounds; please leave the machine alone");
-    let word = times(rounds, || word(&programs).map(Some))?;
+    let word = times(rounds, strangers, || word(&programs).map(Some))?;
     println!(
-        "a word of memory, there and back {HANDED_OVER} times: alone {:.3} s, beside {STRANGERS} others {:.2} s",
+        "a word of memory, there and back {HANDED_OVER} times: alone {:.3} s, beside {strangers} others {:.2} s",
         word.alone, word.beside
     );
 
@@ -86,11 +86,14 @@ pub fn run(quick: bool, only: Option<&str>) -> Result<bool> {
         };
         let (server, client) = (site.server(), site.client());
         for &(tool, options) in &tests {
-            let times = times(rounds, || seconds(tool, options, server, client))?;
+            let times = times(rounds, strangers, || seconds(tool, options, server, client))?;
             let floor = if tool == SPINS { word.beside } else { 0.0 };
             let verdict = judge(&times, floor);
             all_met &= verdict != Verdict::Missed;
-            println!("{}", line(place, tool, options, &times, Some(verdict)));
+            println!(
+                "{}",
+                line(place, tool, options, strangers, &times, Some(verdict))
+            );
         }
 
         if place == Place::OneDaemon {
@@ -99,8 +102,8 @@ pub fn run(quick: bool, only: Option<&str>) -> Result<bool> {
                     true => &[],
                     false => &["-a"],
                 };
-                let times = times(1, || seconds(tool, options, server, client))?;
-                println!("{}", line(place, tool, options, &times, None));
+                let times = times(1, strangers, || seconds(tool, options, server, client))?;
+                println!("{}", line(place, tool, options, strangers, &times, None));
             }
         }
     }
@@ -150,6 +153,7 @@ fn line(
     place: Place,
     tool: &str,
     options: &[&str],
+    strangers: usize,
     times: &Times,
     verdict: Option<Verdict>,
 ) -> String {
@@ -174,7 +178,7 @@ fn line(
     };
 
     format!(
-        "{:<19} {tool:<14} {:<12}  alone {:<9}  beside {STRANGERS} others {:<9}  {ratio} {verdict}",
+        "{:<19} {tool:<14} {:<12}  alone {:<9}  beside {strangers} others {:<9}  {ratio} {verdict}",
         place.name(),
         options.join(" "),
         said(times.alone),
@@ -183,14 +187,18 @@ fn line(
 }
 
 /// By turns alone and beside the strangers. `None` of a measurement: it did not end.
-fn times(rounds: usize, measure: impl Fn() -> Result<Option<f64>>) -> Result<Times> {
+fn times(
+    rounds: usize,
+    strangers: usize,
+    measure: impl Fn() -> Result<Option<f64>>,
+) -> Result<Times> {
     let (mut alone, mut beside) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         alone.push(measure()?.unwrap_or(f64::INFINITY));
-        let strangers = begin_strangers()?;
+        let others = begin_strangers(strangers)?;
         let measured = measure();
-        for stranger in strangers {
-            stranger.kill();
+        for other in others {
+            other.kill();
         }
         beside.push(measured?.unwrap_or(f64::INFINITY));
     }
@@ -219,14 +227,14 @@ fn word(programs: &Path) -> Result<f64> {
     Ok(each * HANDED_OVER.parse::<f64>()? / 1e6)
 }
 
-fn begin_strangers() -> Result<Vec<Running>> {
+fn begin_strangers(count: usize) -> Result<Vec<Running>> {
     let dir = build::scratch("loaded")?;
     let one = |number| {
         let mut shell = Command::new("sh");
         shell.args(["-c", "while :; do :; done"]);
         process::spawn(shell, &dir, &format!("stranger-{number}"))
     };
-    (0..STRANGERS).map(one).collect()
+    (0..count).map(one).collect()
 }
 
 fn seconds(tool: &str, options: &[&str], server: &Host, client: &Host) -> Result<Option<f64>> {

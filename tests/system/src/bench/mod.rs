@@ -15,7 +15,7 @@ mod table;
 mod yardsticks;
 
 pub use engine::run as engine_alone;
-pub use loaded::run as beside_others;
+pub use loaded::{STRANGERS, run as beside_others};
 pub use race::inside as race_inside;
 pub use rxe::run as against_rxe;
 
