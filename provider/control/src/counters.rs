@@ -18,12 +18,12 @@ use crate::ControlError;
 const PAGE: usize = 4096;
 
 macro_rules! counters {
-    ($($(#[$doc:meta])* $variant:ident => $name:literal,)*) => {
+    ($($(#[doc = $doc:literal])* $variant:ident => $name:literal,)*) => {
         /// What is counted. The position in the list is the position in the shared page, so new
         /// ones go at the end.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(usize)]
-        pub enum Counter { $($(#[$doc])* $variant,)* }
+        pub enum Counter { $($(#[doc = $doc])* $variant,)* }
 
         impl Counter {
             /// Every counter, in the page's order.
@@ -32,6 +32,12 @@ macro_rules! counters {
             /// The name under which sysfs's `hw_counters` and `ferroce status` show it.
             pub const fn name(self) -> &'static str {
                 match self { $(Counter::$variant => $name,)* }
+            }
+
+            /// What is counted, in a sentence or two without the last full stop.
+            pub fn help(self) -> &'static str {
+                let lines = match self { $(Counter::$variant => concat!($($doc,)*),)* };
+                lines.trim().trim_end_matches('.')
             }
         }
     };

@@ -111,6 +111,16 @@ pub const CM: &[Need] = &[
     program("gzip", "gzip"),
 ];
 
+/// What the tests of metrics run.
+pub const INSTRUMENT: &[Need] = &[
+    program("perftest", "ib_write_bw"),
+    file("python3", "/usr/bin/python3"),
+    file(
+        "python3-prometheus-client",
+        "/usr/lib/python3/dist-packages/prometheus_client/__init__.py",
+    ),
+];
+
 /// What the tests of netlink run.
 pub const NETLINK: &[Need] = &[
     program("iproute2", "rdma"),

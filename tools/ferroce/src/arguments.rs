@@ -1,6 +1,7 @@
 //! The command line and its help.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -10,6 +11,7 @@ ENVIRONMENT:
   FERROCE_RUNTIME_DIR  The runtime directory, if --runtime-dir is not given.
   XDG_RUNTIME_DIR      Its subdirectory `ferroce` is used if neither is given, unless it is another user's.
   FERROCE_LOOPBACK     `off`: programs send packets for others of the same device over sockets, not through memory.
+  FERROCE_IO_URING     `off`: programs receive with poll(2). FERROCE_GSO=off: each packet is a system call of its own.
   FERROCE_LOG          What the daemon logs, by default `info`; and what programs say on standard error, by default
                        nothing: `debug` why a verb is refused, states, errors and retransmissions of queue pairs,
                        `trace` every packet, `ferroce_provider=debug` or `ferroce_transport=trace` one part alone.
@@ -127,6 +129,16 @@ pub(crate) enum Command {
         /// Print a JSON array of objects: check, state (`ok`, `note`, `bad`), found, advice
         #[arg(long)]
         json: bool,
+    },
+    /// Print what there is and what is counted, for Prometheus and others that read OpenMetrics
+    ///
+    /// The sums over all programs, those that have ended included; the counters of ports are a
+    /// second old at most. There is no password: who reaches the address reads what `status` shows.
+    Metrics {
+        /// Answer over HTTP at /metrics instead, until ended, also while there is no daemon
+        /// (ferroce_up is 0 then); port 0 lets the system choose one, which is printed
+        #[arg(long, value_name = "IP:PORT")]
+        listen: Option<SocketAddr>,
     },
     /// List the RDMA devices that `ferroce run` shows to programs
     Devices {

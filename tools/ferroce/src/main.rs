@@ -8,6 +8,7 @@ mod env;
 mod error;
 mod libibverbs;
 mod libraries;
+mod metrics;
 mod ports;
 mod program;
 mod run;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Command::Env(env) => env::env(&dir, &env),
         Command::Doctor { json } => doctor::doctor(&dir, json),
         Command::Status { json } => show::status(&dir, json),
+        Command::Metrics { listen } => metrics::metrics(&dir, listen),
         Command::Devices { check: false, json } => show::devices(&dir, json),
         Command::Devices { check: true, .. } => show::check(&dir),
     };

@@ -94,6 +94,21 @@ impl Port {
     }
 }
 
+/// What is counted at a port, as its directory `counters` in the image has it: once a second.
+pub(crate) fn counters(dir: &RuntimeDir, device: &str, number: u32) -> Vec<(String, u64)> {
+    let place = dir
+        .sysfs()
+        .join(format!("class/infiniband/{device}/ports/{number}/counters"));
+    let mut names: Vec<String> = entries(&place);
+    names.sort();
+
+    let value = |name: String| {
+        let value = read(&place.join(&name)).parse().ok()?;
+        Some((name, value))
+    };
+    names.into_iter().filter_map(value).collect()
+}
+
 fn entries<T: std::str::FromStr>(dir: &Path) -> Vec<T> {
     fs::read_dir(dir)
         .into_iter()

@@ -9,6 +9,8 @@ mod doctor;
 mod env;
 #[path = "command/json.rs"]
 mod json;
+#[path = "command/metrics.rs"]
+mod metrics;
 #[path = "command/place.rs"]
 mod place;
 

@@ -10,6 +10,7 @@ mod errors;
 mod exs;
 mod fabric;
 mod ibta;
+mod instrument;
 mod interop;
 mod lint;
 mod memcheck;
@@ -116,6 +117,15 @@ pub(crate) const GROUPS: &[Group] = &[
         company: Company::AsOne,
         waits: true,
         cases: netlink::cases,
+    },
+    Group {
+        name: "instrument",
+        about: "metrics, as Prometheus' own parser reads them",
+        needs: packages::INSTRUMENT,
+        product: true,
+        company: Company::AsOne,
+        waits: true,
+        cases: instrument::cases,
     },
     Group {
         name: "fabric",
