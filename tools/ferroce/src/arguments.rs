@@ -38,6 +38,9 @@ const ENV_EXAMPLES: &str = "\
 EXAMPLES:
   eval \"$(ferroce env)\"; ibv_devinfo
   eval \"$(ferroce env --unset)\"
+  ferroce env --fish | source; ibv_devinfo
+  eval \"`ferroce env --csh`\"
+                       In fish, and in csh or tcsh.
   ferroce env --github >> \"$GITHUB_ENV\"
                        The steps that follow see the device.
   ferroce env --dotenv > .env
@@ -93,7 +96,7 @@ pub(crate) enum Command {
     Run(Run),
     /// Print what `run` sets, for a shell in which all programs are to see the device
     ///
-    /// `eval "$(ferroce env)"` in sh, bash or zsh; then `ib_write_bw` finds the device as it does
+    /// `eval "$(ferroce env)"` in sh, bash or zsh (fish and csh have options below); then `ib_write_bw` finds the device as it does
     /// under `ferroce run`. If there is no daemon, one is started as by `run`. LD_PRELOAD and
     /// RDMAV_DRIVERS keep what they held, and evaluated again nothing is there twice.
     ///
@@ -112,6 +115,14 @@ pub(crate) enum Command {
     /// other switches. A subnet manager somewhere on the fabric configures it:
     /// `ferroce run -- opensm`.
     Switch(Switch),
+    /// Wait until a server listens, or without a port until the device's ports are active
+    ///
+    /// For scripts that start a server in the background and then its client:
+    /// `ferroce run -- ib_write_bw & ferroce wait 18515; ferroce run -- ib_write_bw 127.0.0.1`.
+    /// The port of perftest is 18515, that of the pingpongs 18515, that of rping 7174. Nobody is
+    /// connected to, so a server that takes one client alone is left to its own. The exit status is
+    /// 1 where the time is over.
+    Wait(Wait),
     /// Show the device, its addresses, the programs that use it, and counters
     Status {
         /// Print JSON
@@ -230,6 +241,19 @@ pub(crate) struct Run {
     pub command: Vec<OsString>,
 }
 
+/// `ferroce wait`.
+#[derive(Debug, Args)]
+pub(crate) struct Wait {
+    /// The server's port: of TCP, on this machine, or of rdma_cm, at the device [default: none; the
+    /// device's ports are to become active, InfiniBand ones by a subnet manager]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
+
+    /// For how many seconds
+    #[arg(long, value_name = "SECS", default_value_t = 30)]
+    pub timeout: u64,
+}
+
 /// `ferroce env`.
 #[derive(Debug, Args)]
 pub(crate) struct Env {
@@ -237,6 +261,14 @@ pub(crate) struct Env {
     /// stays
     #[arg(long, conflicts_with_all = ["github", "dotenv"])]
     pub unset: bool,
+
+    /// Print what fish evaluates: `ferroce env --fish | source`
+    #[arg(long, group = "form")]
+    fish: bool,
+
+    /// Print what csh and tcsh evaluate: eval "`ferroce env --csh`"
+    #[arg(long, group = "form")]
+    csh: bool,
 
     /// Print a JSON object of the variables; with --unset `null` is what is no longer set
     #[arg(long, group = "form")]
@@ -256,6 +288,8 @@ pub(crate) struct Env {
 pub(crate) enum Form {
     /// For sh, bash and zsh to evaluate.
     Shell,
+    Fish,
+    Csh,
     Json,
     Github,
     Dotenv,
@@ -263,12 +297,15 @@ pub(crate) enum Form {
 
 impl Env {
     pub(crate) fn form(&self) -> Form {
-        match (self.json, self.github, self.dotenv) {
-            (true, _, _) => Form::Json,
-            (_, true, _) => Form::Github,
-            (_, _, true) => Form::Dotenv,
-            _ => Form::Shell,
-        }
+        let asked = [
+            (self.fish, Form::Fish),
+            (self.csh, Form::Csh),
+            (self.json, Form::Json),
+            (self.github, Form::Github),
+            (self.dotenv, Form::Dotenv),
+        ];
+        let form = asked.into_iter().find(|(asked, _)| *asked);
+        form.map_or(Form::Shell, |(_, form)| form)
     }
 }
 

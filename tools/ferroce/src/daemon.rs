@@ -218,9 +218,10 @@ fn start(command: &mut Command) -> Result<(), Error> {
         .stdout(Stdio::null())
         .status()
         .map_err(Error::io(format!("starting {}", program.display())))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(Error::NotStarted)
+    match status.code() {
+        Some(0) => Ok(()),
+        // Of its parser, which has said what it does not understand.
+        Some(2) => Err(Error::Misused),
+        _ => Err(Error::NotStarted),
     }
 }

@@ -36,6 +36,8 @@ pub(crate) fn env(dir: &RuntimeDir, env: &Env) -> Result<ExitCode, Error> {
     };
     let text = match env.form() {
         Form::Shell => forms::shell(&variables),
+        Form::Fish => forms::fish(&variables),
+        Form::Csh => forms::csh(&variables)?,
         Form::Json => forms::json(&variables)?,
         Form::Github => forms::github(&variables)?,
         Form::Dotenv => forms::dotenv(&variables)?,

@@ -40,6 +40,9 @@ pub(crate) enum Error {
     /// The daemon did not start; it has said why.
     #[error("the daemon did not start")]
     NotStarted,
+    /// Likewise, since it was told something that makes no sense.
+    #[error("the daemon did not start: what it complains of came from the command line")]
+    Misused,
     /// The daemon took its leave but did not go.
     #[error("{who} does not stop")]
     DoesNotStop {
@@ -61,6 +64,28 @@ pub(crate) enum Error {
         /// The runtime directory.
         path: PathBuf,
         /// How long it was waited for.
+        seconds: u64,
+    },
+    /// Nobody has come to listen in time.
+    #[error(
+        "nobody listens at port {port}, neither by TCP nor at the device, after {seconds} s: does \
+         the server run, and at this port? `--timeout` waits longer"
+    )]
+    NoListener {
+        /// The port.
+        port: u16,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// Ports have not become active in time.
+    #[error(
+        "{ports}, after {seconds} s: an InfiniBand port needs a cable with something at the other \
+         end and a subnet manager (`ferroce run -- opensm`), an Ethernet one its interface's link"
+    )]
+    Inactive {
+        /// Which, in words.
+        ports: String,
+        /// How long they were waited for.
         seconds: u64,
     },
     /// A variable's value does not fit into a form.
@@ -95,11 +120,13 @@ impl Error {
         move |source| Self::Io { what, source }
     }
 
-    /// 127 and 126 as shells and env(1) have them for programs that cannot be run, else 1.
+    /// 127 and 126 as shells and env(1) have them for programs that cannot be run, 2 as clap has it
+    /// for command lines, else 1.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
             Self::Exec { .. } => 126,
+            Self::Misused => 2,
             _ => 1,
         }
     }

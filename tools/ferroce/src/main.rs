@@ -14,6 +14,7 @@ mod run;
 mod sanitizer;
 mod show;
 mod turn;
+mod wait;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         Command::Switch(switch) => daemon::switch(&dir, &switch),
         Command::Run(run) => run::run(&dir, &run),
         Command::Env(env) => env::env(&dir, &env),
+        Command::Wait(wait) => wait::wait(&dir, &wait),
         Command::Doctor { json } => doctor::doctor(&dir, json),
         Command::Status { json } => show::status(&dir, json),
         Command::Devices { check: false, json } => show::devices(&dir, json),

@@ -27,6 +27,13 @@ pub(crate) fn status(dir: &RuntimeDir, json: bool) -> Result<ExitCode, Error> {
     let mut account =
         serde_json::to_value(&status).map_err(|e| Error::io("writing JSON")(e.into()))?;
     account["ports"] = ports.collect();
+
+    // By their names, for programs; the daemon has them as pairs.
+    let counters = status.counters.iter();
+    account["counters"] = counters
+        .map(|(name, value)| (name.clone(), (*value).into()))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
     print(pretty(&account)?)
 }
 

@@ -11,6 +11,10 @@ mod env;
 mod json;
 #[path = "command/place.rs"]
 mod place;
+#[path = "command/statuses.rs"]
+mod statuses;
+#[path = "command/wait.rs"]
+mod wait;
 
 use ferroce_cabi::pabi;
 use place::Place;
