@@ -28,6 +28,7 @@ pub mod ib;
 mod ib_host;
 mod ib_ports;
 mod image;
+pub mod inherited;
 mod interfaces;
 pub mod limits;
 mod lock;

@@ -13,7 +13,7 @@ use ferroced::config::{AddrSpec, LinkLayer};
 use ferroced::log::Log;
 use ferroced::signals::Signals;
 use ferroced::switch::{Switch, SwitchSettings};
-use ferroced::{Config, Daemon, DaemonError, Settings, limits};
+use ferroced::{Config, Daemon, DaemonError, Settings, inherited, limits};
 use rustix::fs::OFlags;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
@@ -128,6 +128,7 @@ fn detach(dir: &RuntimeDir) -> Result<(), String> {
     let log = premises
         .open("ferroced.log", flags)
         .map_err(|e| format!("{}: {e}", dir.log().display()))?;
+    inherited::keep_none().map_err(|e| format!("/proc/self/fd: {e}"))?;
     let mut child = Command::new(program)
         .args(std::env::args_os().skip(1))
         .arg("--detached")

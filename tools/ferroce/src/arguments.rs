@@ -10,6 +10,7 @@ ENVIRONMENT:
   FERROCE_RUNTIME_DIR  The runtime directory, if --runtime-dir is not given.
   XDG_RUNTIME_DIR      Its subdirectory `ferroce` is used if neither is given, unless it is another user's.
   FERROCE_LOOPBACK     `off`: programs send packets for others of the same device over sockets, not through memory.
+  FERROCE_GSO          `off`: each packet leaves by itself, so that a capture on this machine shows it so, too.
   FERROCE_LOG          What the daemon logs, by default `info`; and what programs say on standard error, by default
                        nothing: `debug` why a verb is refused, states, errors and retransmissions of queue pairs,
                        `trace` every packet, `ferroce_provider=debug` or `ferroce_transport=trace` one part alone.
