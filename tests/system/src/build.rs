@@ -63,13 +63,18 @@ pub fn fetch() {
     let _ = command.stderr(Stdio::null()).status();
 }
 
-/// Builds the product and answers the directory that holds it.
+/// Builds the product and answers the directory that holds it. That may take minutes, in which
+/// cargo shows how far it is.
 pub fn product() -> Result<PathBuf> {
-    packages(PRODUCT)
+    built(PRODUCT, &[])
 }
 
 /// Builds some packages and answers the directory that holds the results.
 pub fn packages(names: &[&str]) -> Result<PathBuf> {
+    built(names, &["--quiet"])
+}
+
+fn built(names: &[&str], options: &[&str]) -> Result<PathBuf> {
     let dir = release_dir()?;
 
     // In the mode that this program was built in: `cargo run --profile unit -p xtask` tries the
@@ -81,7 +86,8 @@ pub fn packages(names: &[&str]) -> Result<PathBuf> {
     };
     println!("xtask: building in {profile} mode: {}", names.join(" "));
     let mut command = cargo();
-    command.args(["build", "--locked", "--profile", profile, "--quiet"]);
+    command.args(["build", "--locked", "--profile", profile]);
+    command.args(options);
     for name in names {
         command.args(["--package", name]);
     }
