@@ -10,6 +10,10 @@ use anyhow::{Result, bail};
 
 use crate::apt;
 
+mod documents;
+
+pub use documents::{DOCUMENTS, README};
+
 /// Something that a command uses, and the package that brings it.
 #[derive(Clone, Copy)]
 pub struct Need {
@@ -306,6 +310,14 @@ pub fn ensure(needs: &[Need]) -> Result<()> {
         absent = missing(needs);
     }
     Ok(())
+}
+
+/// The packages of these needs, sorted.
+#[cfg(test)]
+pub(crate) fn names(needs: &[Need]) -> Vec<&'static str> {
+    let mut names: Vec<_> = needs.iter().map(|need| need.package).collect();
+    names.sort_unstable();
+    names
 }
 
 /// Where a program is, if anywhere.

@@ -6,6 +6,7 @@ mod applications;
 mod cargo_tests;
 pub(crate) mod cm;
 mod distributions;
+mod documents;
 mod errors;
 mod exs;
 mod fabric;
@@ -161,6 +162,15 @@ pub(crate) const GROUPS: &[Group] = &[
         company: Company::Alone,
         waits: false,
         cases: robust::cases,
+    },
+    Group {
+        name: "documents",
+        about: "what README and docs/ci.md tell their readers to type, as printed",
+        needs: packages::DOCUMENTS,
+        product: true,
+        company: Company::ByPlace,
+        waits: true,
+        cases: documents::cases,
     },
     Group {
         name: "applications",
