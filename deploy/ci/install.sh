@@ -27,7 +27,7 @@ fi
 case ${FERROCE_SOURCE:-} in
 wheel)
     # An environment of its own: the machine's Python may be managed by somebody else.
-    place=${RUNNER_TEMP:-/tmp}/ferroce
+    place=${RUNNER_TEMP:-/tmp}/ferroce-wheel
     python3 -m venv "$place"
     "$place/bin/pip" install --quiet "$FERROCE_FROM"
     bin=$place/bin

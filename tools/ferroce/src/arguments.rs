@@ -97,8 +97,8 @@ pub(crate) enum Command {
     Run(Run),
     /// Print what `run` sets, for a shell in which all programs are to see the device
     ///
-    /// `eval "$(ferroce env)"` in sh, bash or zsh (fish and csh have options below); then `ib_write_bw` finds the device as it does
-    /// under `ferroce run`. If there is no daemon, one is started as by `run`. LD_PRELOAD and
+    /// `eval "$(ferroce env)"` in sh, bash or zsh (fish and csh have options below); then
+    /// `ib_write_bw` finds the device as it does under `ferroce run`. If there is no daemon, one is started as by `run`. LD_PRELOAD and
     /// RDMAV_DRIVERS keep what they held, and evaluated again nothing is there twice.
     ///
     /// The daemon then stays until `ferroce down`, also one that `run` had started: nobody can tell

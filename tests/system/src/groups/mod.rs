@@ -168,8 +168,9 @@ pub(crate) const GROUPS: &[Group] = &[
         about: "what README and docs/ci.md tell their readers to type, as printed",
         needs: packages::DOCUMENTS,
         product: true,
-        company: Company::ByPlace,
-        waits: true,
+        // They install, and so build, as README has it, and fetch what looks at schemas.
+        company: Company::Alone,
+        waits: false,
         cases: documents::cases,
     },
     Group {

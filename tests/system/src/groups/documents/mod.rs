@@ -16,7 +16,7 @@ use self::page::Page;
 use self::room::{Room, judge};
 use self::table::{Table, Unit};
 use crate::build;
-use crate::harness::case::{Case, Company, Ending, Parts, Stop};
+use crate::harness::case::{Case, Ending, Parts, Stop};
 use crate::lab::Lab;
 use crate::packages;
 
@@ -33,11 +33,9 @@ const DOCUMENTS: &[(&str, &str)] = &[
 
 pub(crate) fn cases() -> Vec<Case> {
     let documents = DOCUMENTS.iter().map(|(file, rows)| {
-        // It may build, and looks at the result: nobody else's build goes on meanwhile.
         Case::many(format!("documents/{file}"), move |lab| {
             typed(lab, file, rows)
         })
-        .in_company(Company::Alone)
     });
     let jobs = [github::cases(), gitlab::cases(), schemas::cases()];
     documents.chain(jobs.into_iter().flatten()).collect()

@@ -14,6 +14,7 @@ use super::table::{Row, Unit};
 use crate::build;
 use crate::harness::case::{Ending, Stop};
 use crate::harness::process::{self, Finished};
+use crate::packages;
 
 /// The longest are a build by cargo, where nothing is to be built, and a transfer of 10 s.
 pub(super) const LIMIT: Duration = Duration::from_secs(120);
@@ -135,9 +136,9 @@ impl Room {
         }
         let cargo = std::env::var_os("CARGO").map(PathBuf::from);
         let cargo = cargo
-            .as_deref()
-            .and_then(Path::parent)
-            .unwrap_or(Path::new("/usr/bin"));
+            .or_else(|| packages::which("cargo"))
+            .unwrap_or_default();
+        let cargo = cargo.parent().unwrap_or(Path::new("/usr/bin"));
         let ours = self.home().join(".local/bin");
         command.env(
             "PATH",

@@ -1,5 +1,5 @@
-//! What is known of a document's commands: `readme.toml` and its neighbours. Every command of a
-//! document has a row, which says what it shows or why it is not run, and every row has its command.
+//! What is known of a document's commands: `readme.toml` and its neighbours. Every command has a
+//! row, which says what it shows or why it is not run, and every row has its command.
 
 use std::collections::BTreeMap;
 
