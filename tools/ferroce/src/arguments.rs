@@ -98,8 +98,9 @@ pub(crate) enum Command {
     /// Print what `run` sets, for a shell in which all programs are to see the device
     ///
     /// `eval "$(ferroce env)"` in sh, bash or zsh (fish and csh have options below); then
-    /// `ib_write_bw` finds the device as it does under `ferroce run`. If there is no daemon, one is started as by `run`. LD_PRELOAD and
-    /// RDMAV_DRIVERS keep what they held, and evaluated again nothing is there twice.
+    /// `ib_write_bw` finds the device as it does under `ferroce run`. If there is no daemon, one is
+    /// started as by `run`. LD_PRELOAD and RDMAV_DRIVERS keep what they held, and evaluated again
+    /// nothing is there twice.
     ///
     /// The daemon then stays until `ferroce down`, also one that `run` had started: nobody can tell
     /// when the shell will start a program. Where it has gone all the same, programs see no device
