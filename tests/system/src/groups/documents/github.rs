@@ -43,7 +43,7 @@ pub(super) fn cases() -> Vec<Case> {
         }),
         Case::new(
             "documents/GitHub's job with an input that makes no sense",
-            |lab| refused(lab),
+            refused,
         ),
     ]
 }

@@ -20,6 +20,9 @@ use crate::harness::case::{Case, Ending, Parts, Stop};
 use crate::lab::Lab;
 use crate::packages;
 
+/// Files that a document has, by their names.
+type Files = Vec<(String, String)>;
+
 /// What installs it, as README has it; the others find it installed.
 const INSTALL: &str = "cargo xtask install --prefix ~/.local";
 
@@ -62,7 +65,7 @@ fn typed(lab: &mut Lab, file: &str, rows: &str) -> Parts {
 }
 
 /// A document's commands, and the files that it has.
-fn read(file: &str, rows: &str) -> Result<(Vec<Unit>, Vec<(String, String)>), Stop> {
+fn read(file: &str, rows: &str) -> Result<(Vec<Unit>, Files), Stop> {
     let page = Page::read(&build::workspace().join(file))?;
     let units = Table::parse(rows)?.units(&page)?;
     let name = |unit: &Unit| Some((unit.row.file.clone()?, unit.text.clone()));
@@ -103,10 +106,8 @@ mod tests {
     #[test]
     fn the_packages_that_are_named_are_those_of_the_group() {
         let page = Page::read(&build::workspace().join("README.md")).unwrap();
-        let line = page.blocks.iter().flat_map(|block| block.text.lines());
-        let line = line
-            .filter(|line| line.starts_with("sudo apt install "))
-            .next_back();
+        let mut lines = page.blocks.iter().flat_map(|block| block.text.lines());
+        let line = lines.find(|line| line.starts_with("sudo apt install "));
         let mut named: Vec<_> = line.unwrap().split(' ').skip(3).collect();
         named.sort_unstable();
         assert_eq!(named, crate::packages::names(crate::packages::README));
