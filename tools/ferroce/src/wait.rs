@@ -125,7 +125,7 @@ fn is_at(service: u64, port: u16) -> bool {
 fn by_tcp(port: u16) -> bool {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
     let read = |table: &&str| fs::read_to_string(table).unwrap_or_default();
-    tables.iter().any(|table| listens(&read(&table), port))
+    tables.iter().any(|table| listens(&read(table), port))
 }
 
 fn listens(table: &str, port: u16) -> bool {
