@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use ferroce_control::{RuntimeDir, udp};
 use ferroce_fabric::link::Cable;
 use ferroced::config::{AddrSpec, LinkLayer};
@@ -97,12 +97,22 @@ struct Arguments {
     /// Internal: this is the background process; say on standard output when it is ready.
     #[arg(long, hide = true)]
     detached: bool,
+
+    /// Internal: write manual page and completions below a directory, for who packages them.
+    #[arg(long, hide = true, value_name = "DIR", exclusive = true)]
+    manual: Option<PathBuf>,
 }
+
+/// Programs of the system, in the manual.
+const SECTION: u8 = 8;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let dir = RuntimeDir::resolve(arguments.runtime_dir.as_deref());
-    let result = if let Some(ports) = arguments.switch {
+    let result = if let Some(dir) = arguments.manual {
+        ferroce_manual::write(Arguments::command(), SECTION, &dir)
+            .map_err(|e| format!("{}: {e}", dir.display()))
+    } else if let Some(ports) = arguments.switch {
         switch(arguments, ports)
     } else if arguments.foreground || arguments.detached {
         serve(arguments, dir)

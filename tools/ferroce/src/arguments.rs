@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueHint};
+use ferroce_manual::For;
 
 const AFTER_HELP: &str = "\
 ENVIRONMENT:
@@ -56,7 +57,7 @@ pub(crate) struct Arguments {
     /// $FERROCE_RUNTIME_DIR, else $XDG_RUNTIME_DIR/ferroce, else /run/ferroce for root and
     /// /tmp/ferroce-UID for others]. It must be empty, missing, or ferroce's, and no other user may
     /// be able to change it or what is above it
-    #[arg(long, value_name = "DIR", global = true)]
+    #[arg(long, value_name = "DIR", global = true, value_hint = ValueHint::DirPath)]
     pub runtime_dir: Option<PathBuf>,
 
     #[command(subcommand)]
@@ -139,6 +140,22 @@ pub(crate) enum Command {
         #[arg(long, conflicts_with = "check")]
         json: bool,
     },
+    /// Print the completions of this command for a shell
+    ///
+    /// Packages and `cargo xtask install` have put them where the shell looks. Elsewhere:
+    /// `eval "$(ferroce completions bash)"` in ~/.bashrc, the same with zsh in ~/.zshrc after
+    /// compinit, `ferroce completions fish | source` in fish's configuration.
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: For,
+    },
+    /// Write manual pages and completions of this command below a directory
+    #[command(hide = true)]
+    Manual {
+        /// Where to
+        dir: PathBuf,
+    },
 }
 
 /// `ferroce up`.
@@ -172,7 +189,7 @@ pub(crate) struct Up {
     pub name: Option<String>,
 
     /// A TOML file with settings, used instead of the usual ones
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
 
     /// Leave after so many seconds without programs [default: stay]
@@ -226,7 +243,12 @@ pub(crate) struct Run {
     pub idle_exit: u64,
 
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        value_name = "COMMAND",
+        value_hint = ValueHint::CommandWithArguments
+    )]
     pub command: Vec<OsString>,
 }
 

@@ -2,10 +2,11 @@
 //!
 //! The dynamic linker and libibverbs open them by name, later, in each process that inherits the
 //! environment. So the names are those of the files themselves, where ferroce is installed or
-//! built, and trusted as this program is. Only the driver of a build directory needs other names:
-//! libibverbs takes what RDMAV_DRIVERS names and appends `-rdmavNN.so`, with the number of its
-//! private ABI, and the one provider serves them all. For these, links are made in the runtime
-//! directory, in which nobody else can put anything.
+//! built, and trusted as this program is. Only the driver of a build directory needs other names,
+//! and of what came as a Python wheel, which can hold no links: libibverbs takes what RDMAV_DRIVERS
+//! names and appends `-rdmavNN.so`, with the number of its private ABI, and the one provider serves
+//! them all. For these, links are made in the runtime directory, in which nobody else can put
+//! anything.
 
 use std::env;
 use std::ffi::OsString;
@@ -36,8 +37,10 @@ pub(crate) const DRIVER: &str = "libferroce";
 /// The names that the shim has in LD_PRELOAD.
 pub(crate) const PRELOADED: [&str; 2] = [SHIM, SHIM_BUILT];
 const DRIVER_BUILT: &str = "libferroce_provider.so";
+/// The provider's file, to which the driver's names are links where it is installed.
+const DRIVER_FILE: &str = "libferroce-provider.so";
 
-/// Finds them beside this program or in `../lib/ferroce`.
+/// Finds them beside this program or in one of [`LIB`] of the prefix.
 pub(crate) fn find(dir: &RuntimeDir) -> Result<Libraries, Error> {
     let exe = env::current_exe().map_err(Error::io("finding this program"))?;
     find_from(&exe, dir)
@@ -65,15 +68,25 @@ fn find_from(exe: &Path, dir: &RuntimeDir) -> Result<Libraries, Error> {
     })
 }
 
+/// Where a prefix has libraries: as `cargo xtask install` and wheels put them, as Debian does with
+/// an architecture's, and as Fedora and others do with those of 64 bits.
+const LIB: [&str; 3] = ["lib", MULTIARCH, "lib64"];
+const MULTIARCH: &str = if cfg!(target_arch = "aarch64") {
+    "lib/aarch64-linux-gnu"
+} else {
+    "lib/x86_64-linux-gnu"
+};
+
 /// The shim and the driver.
 fn both(exe: &Path) -> Result<(Found, Found), Error> {
     let beside = exe.parent().unwrap_or(Path::new("/"));
+    let prefix = beside.parent().unwrap_or(Path::new("/"));
     let mut places = vec![beside.to_path_buf()];
-    places.extend(beside.parent().map(|prefix| prefix.join("lib/ferroce")));
+    places.extend(LIB.map(|lib| prefix.join(lib).join("ferroce")));
 
-    let shim = find_one(&places, SHIM_BUILT, vec![SHIM.to_owned()])?;
+    let shim = find_one(&places, &[SHIM_BUILT], vec![SHIM.to_owned()])?;
     let drivers = pabi::numbers().map(|number| pabi::driver_file(DRIVER, number));
-    let driver = find_one(&places, DRIVER_BUILT, drivers.collect())?;
+    let driver = find_one(&places, &[DRIVER_BUILT, DRIVER_FILE], drivers.collect())?;
     Ok((shim, driver))
 }
 
@@ -85,15 +98,20 @@ enum Found {
     Built(PathBuf, Vec<String>),
 }
 
-fn find_one(places: &[PathBuf], built: &str, proper: Vec<String>) -> Result<Found, Error> {
+/// `built`: the names of a file that has not its proper names, that of a build directory first.
+fn find_one(places: &[PathBuf], built: &[&str], proper: Vec<String>) -> Result<Found, Error> {
     for place in places {
+        let mut built = built.iter().map(|name| place.join(name));
+
         // In a build directory links of an earlier kind may lie about: what cargo made is newer.
-        let file = place.join(built);
-        if file.exists() {
+        if let Some(file) = built.next().filter(|file| file.exists()) {
             return Ok(Found::Built(file, proper));
         }
         if proper.iter().all(|name| place.join(name).exists()) {
             return Ok(Found::Proper(place.clone()));
+        }
+        if let Some(file) = built.find(|file| file.exists()) {
+            return Ok(Found::Built(file, proper));
         }
     }
     Err(Error::NoLibrary {
@@ -192,10 +210,28 @@ mod tests {
         assert_eq!(found.driver, temp.path().join("lib/ferroce/libferroce"));
         assert!(!dir.path().exists());
 
-        // One name short: a libibverbs would find no driver, so it is said at once.
+        // One name short, and no file to give it: a libibverbs would find no driver, so it is said
+        // at once.
         let last = temp.path().join(&names[names.len() - 1]);
         fs::remove_file(last).unwrap();
         assert!(find_from(&exe, &dir).is_err());
+    }
+
+    #[test]
+    fn every_place_of_a_prefix_is_looked_at() {
+        for lib in LIB {
+            let place = |name: &str| format!("{lib}/ferroce/{name}");
+            let (shim, driver) = (place(SHIM), place(DRIVER_FILE));
+            let (temp, exe, dir) = fixture(&["bin/ferroce", &shim, &driver]);
+            let found = find_from(&exe, &dir).unwrap();
+            assert_eq!(found.shim, temp.path().join(shim));
+            // Without links beside it, as from a wheel.
+            assert_eq!(found.driver, dir.lib().join("libferroce"));
+            for number in pabi::numbers() {
+                let link = pabi::driver_file(&found.driver.to_string_lossy(), number);
+                assert_eq!(fs::read_link(link).unwrap(), temp.path().join(&driver));
+            }
+        }
     }
 
     #[test]

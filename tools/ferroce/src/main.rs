@@ -8,6 +8,7 @@ mod env;
 mod error;
 mod libibverbs;
 mod libraries;
+mod manual;
 mod ports;
 mod program;
 mod run;
@@ -34,6 +35,8 @@ fn main() -> ExitCode {
         Command::Status { json } => show::status(&dir, json),
         Command::Devices { check: false, json } => show::devices(&dir, json),
         Command::Devices { check: true, .. } => show::check(&dir),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Manual { dir } => manual::write(&dir),
     };
 
     match result {
