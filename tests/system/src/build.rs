@@ -1,6 +1,7 @@
 //! Builds the product, in release mode as a rule, and says where the results are.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -94,8 +95,8 @@ pub fn packages(names: &[&str]) -> Result<PathBuf> {
 }
 
 /// The package of libexs, the archive that cargo makes of it, and its name at run time.
-const EXS: &str = "ferroce-exs";
-const EXS_ARCHIVE: &str = "libexs.a";
+pub(crate) const EXS: &str = "ferroce-exs";
+pub(crate) const EXS_ARCHIVE: &str = "libexs.a";
 /// What programs are linked against.
 pub const EXS_SONAME: &str = "libexs.so.1";
 
@@ -126,16 +127,13 @@ fn link_exs() -> Result<PathBuf> {
     // Under another name first: cases run beside each other, and one of them may be using it.
     let unfinished = dir.join(format!("{EXS_SONAME}.{}", std::process::id()));
     let mut command = Command::new("cc");
-    command
-        .args(["-shared", "-Wl,--gc-sections", "-Wl,--no-undefined"])
-        .arg(format!("-Wl,-soname,{EXS_SONAME}"))
-        .arg(format!("-Wl,--version-script={}", map.display()))
-        .arg("-o")
-        .arg(&unfinished)
-        .arg("-Wl,--whole-archive")
-        .arg(&archive)
-        .arg("-Wl,--no-whole-archive")
-        .args(["-lrdmacm", "-libverbs", "-lpthread", "-ldl", "-lm"]);
+    command.args(exs_link(&archive, &unfinished)).args([
+        "-lrdmacm",
+        "-libverbs",
+        "-lpthread",
+        "-ldl",
+        "-lm",
+    ]);
 
     let output = command.output().context("cc")?;
     if !output.status.success() {
@@ -152,6 +150,21 @@ fn link_exs() -> Result<PathBuf> {
         .with_context(|| format!("{}", unfinished.display()))?;
     moved(&unfinished, &dir.join("libexs.so"))?;
     Ok(dir)
+}
+
+/// How a C compiler links libexs, but for the libraries that it needs.
+pub(crate) fn exs_link(archive: &Path, library: &Path) -> Vec<OsString> {
+    let map = workspace().join("exs/libexs.map");
+    let mut words: Vec<OsString> = ["-shared", "-Wl,--gc-sections", "-Wl,--no-undefined"]
+        .map(OsString::from)
+        .into();
+    words.push("-Wl,--build-id=sha1".into());
+    words.push(format!("-Wl,-soname,{EXS_SONAME}").into());
+    words.push(format!("-Wl,--version-script={}", map.display()).into());
+    words.extend(["-o".into(), library.into()]);
+    words.extend(["-Wl,--whole-archive".into(), archive.into()]);
+    words.push("-Wl,--no-whole-archive".into());
+    words
 }
 
 /// The user's directory for what is worth keeping between checkouts.

@@ -256,6 +256,40 @@ pub const PORTABLE: &[Need] = &[
     program("binutils", "readelf"),
 ];
 
+/// What makes packages.
+pub const PACKAGE: &[Need] = &[
+    program("binutils", "objcopy"),
+    program("dpkg-dev", "dpkg-gensymbols"),
+    program("rpm", "rpmbuild"),
+    file(
+        "python3-wheel",
+        "/usr/lib/python3/dist-packages/wheel/__init__.py",
+    ),
+    program("xz-utils", "xz"),
+    program("gzip", "gzip"),
+];
+
+/// What tries packages: makes them, and file systems to install them in.
+pub const PACKAGING: &[Need] = &[
+    program("perftest", "ib_write_bw"),
+    program("mmdebstrap", "mmdebstrap"),
+    program("uidmap", "newuidmap"),
+    program("tar", "tar"),
+    program("mount", "mount"),
+    program("iproute2", "ip"),
+    program("util-linux", "nsenter"),
+    program("pkgconf", "pkg-config"),
+];
+
+/// Environments of Python.
+pub const PYTHON_VENV: &[Need] = &[file(
+    "python3-venv",
+    "/usr/share/doc/python3-venv/copyright",
+)];
+
+/// Who knows Debian's rules.
+pub const LINTIAN: &[Need] = &[program("lintian", "lintian")];
+
 /// What makes other distributions' file systems and runs programs in them.
 pub const ROOTS: &[Need] = &[
     program("mmdebstrap", "mmdebstrap"),

@@ -14,6 +14,7 @@ mod interop;
 mod lint;
 mod memcheck;
 mod netlink;
+mod packaging;
 mod pyverbs;
 mod robust;
 mod sanitized;
@@ -190,6 +191,15 @@ pub(crate) const GROUPS: &[Group] = &[
         cases: distributions::cases,
     },
     Group {
+        name: "packages",
+        about: "packages installed, used and removed; named, of the portable build, in roots made for it, it takes minutes",
+        needs: packages::PACKAGING,
+        product: true,
+        company: Company::Alone,
+        waits: false,
+        cases: packaging::cases,
+    },
+    Group {
         name: "sanitized",
         about: "the C programs under AddressSanitizer and UndefinedBehaviorSanitizer; named, it takes minutes",
         needs: packages::VERBS,
@@ -255,6 +265,7 @@ pub(crate) fn choose(filters: &[String]) -> Result<Vec<(&'static Group, Vec<Case
             .filter(|case| wanted(filters, &case.name))
             .filter(|case| interop::belongs(filters, &case.name))
             .filter(|case| distributions::belongs(filters, &case.name))
+            .filter(|case| packaging::belongs(filters, &case.name))
             .filter(|case| applications::belongs(filters, &case.name))
             .filter(|case| sanitized::belongs(filters, &case.name))
             .filter(|case| scale::belongs(filters, &case.name))

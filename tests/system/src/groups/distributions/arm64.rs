@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::build;
-use crate::distro::{Archive, DEBIAN_12, Root, emulator};
+use crate::distro::{Archive, DEBIAN_12, PROGRAMS, Root, emulator};
 use crate::groups::verbs::traffic::{judge_perftest, judge_pingpong, pair_of};
 use crate::harness::case::{Case, Parts, Stop};
 use crate::harness::process;
@@ -53,7 +53,12 @@ pub(crate) fn cases() -> Vec<Case> {
 
 /// The root, with its own build and this machine's.
 fn host(lab: &mut Lab, product: &Path) -> Result<Host, Stop> {
-    let archive = Archive::of(DEBIAN_12, emulator::ARCHITECTURE, &lab.case_dir()?)?;
+    let archive = Archive::of(
+        DEBIAN_12,
+        emulator::ARCHITECTURE,
+        &PROGRAMS,
+        &lab.case_dir()?,
+    )?;
     let native = build::scratch("installed")?;
     install::copy(lab.programs(), &native)?;
     Root::unpack_foreign(&archive, product, &native)?.foreign_host()

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::build;
-use crate::distro::{self, Archive, DEBIAN_13, DISTRIBUTIONS, Distribution, Root};
+use crate::distro::{self, Archive, DEBIAN_13, DISTRIBUTIONS, Distribution, PROGRAMS, Root};
 use crate::groups::cm::{self, Stock};
 use crate::groups::verbs::traffic::{judge_perftest, judge_pingpong, pair_of};
 use crate::harness::case::{Case, Ending, Parts, Stop};
@@ -136,7 +136,7 @@ fn whole(lab: &mut Lab, distribution: Distribution, part: Part) -> Parts {
 
 /// A root of a distribution with a daemon in it.
 fn host(lab: &mut Lab, distribution: Distribution, product: PathBuf) -> Result<Host, Stop> {
-    let archive = Archive::of(distribution, ARCHITECTURE, &lab.case_dir()?)?;
+    let archive = Archive::of(distribution, ARCHITECTURE, &PROGRAMS, &lab.case_dir()?)?;
     Root::unpack(&archive, &product)?.host()
 }
 
