@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "common.h"
 
 #include <errno.h>

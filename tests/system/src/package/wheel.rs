@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use super::files::{Content, File, Layout, Part};
+use super::files::{Content, File, Layout, Part, Place};
 use super::{Work, done, write};
 use crate::build;
 use crate::install;
@@ -61,10 +61,12 @@ pub(super) fn make(work: &Work<'_>) -> Result<PathBuf> {
     }
 }
 
-/// The device and its manual. The other parts are for who develops, and need rdma-core's headers or
-/// a checkout.
+/// The device: programs, and what they load. pip leaves empty directories behind of whatever is
+/// deeper than that, as manual pages and completions are; the command brings its own help.
 fn belongs(file: &File) -> bool {
-    file.part == Part::Ferroce && !matches!(file.content, Content::Link(_))
+    let link = matches!(file.content, Content::Link(_));
+    let place = matches!(file.place, Place::Programs | Place::Plugins);
+    file.part == Part::Ferroce && place && !link
 }
 
 fn metadata() -> Result<String> {
