@@ -10,7 +10,8 @@ use anyhow::{Context, Result};
 
 use crate::build;
 use crate::package::files::{self, Content, File, Layout};
-use crate::package::{Build, manual};
+use crate::package::manual;
+use crate::package::product::Build;
 use crate::packages;
 
 pub use crate::package::files::SUPPRESSIONS;

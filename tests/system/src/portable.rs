@@ -20,6 +20,7 @@ use clap::ValueEnum;
 
 use crate::build;
 use crate::install;
+use crate::package::command::output_of;
 use crate::packages;
 
 pub(crate) use exs::exs;
@@ -332,16 +333,6 @@ fn glibc(version: &str) -> Option<(u32, u32)> {
     let mut numbers = version.strip_prefix("GLIBC_")?.split('.');
     let mut number = || numbers.next()?.parse().ok();
     Some((number()?, number()?))
-}
-
-/// What a command prints, if it succeeds.
-fn output_of(command: &mut Command) -> Result<String> {
-    let line = crate::harness::process::line_of(command);
-    let output = command.output().with_context(|| line.clone())?;
-    if !output.status.success() {
-        bail!("{line}: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[cfg(test)]

@@ -8,9 +8,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use super::command::{done, output_of};
 use super::files::{File, Layout, Part};
 use super::list::{self, PACKAGES, Package};
-use super::{Work, debug, done, maintainer, output_of, readable, write};
+use super::{Work, debug, maintainer, readable, write};
 use crate::build;
 use crate::install;
 use crate::portable;

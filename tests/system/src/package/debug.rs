@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use super::command::{done, output_of};
 use super::files::{Content, File, Part};
-use super::{done, output_of};
 
 /// Where debuggers look, below the root.
 pub(super) const PLACE: &str = "usr/lib/debug/.build-id";

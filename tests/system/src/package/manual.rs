@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::done;
+use super::command::done;
 
 /// By what words each is told to, before the directory.
 const PROGRAMS: [(&str, &str); 3] = [

@@ -3,11 +3,13 @@
 //!
 //! Programs and libraries are stripped; what was taken off them is packaged apart.
 
+pub(crate) mod command;
 mod deb;
 mod debug;
 pub(crate) mod files;
 mod list;
 pub(crate) mod manual;
+pub(crate) mod product;
 mod rpm;
 mod tarball;
 mod wheel;
@@ -18,15 +20,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 
 use crate::build;
-use crate::harness::process::line_of;
 use crate::packages;
 use crate::portable::{self, Target};
+use command::{done, output_of};
 use debug::Symbols;
 use files::File;
+use product::Build;
 
 /// The kinds of packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -39,27 +42,6 @@ pub enum Format {
     Wheel,
     /// To be unpacked anywhere
     Tarball,
-}
-
-/// What is packaged.
-pub(crate) struct Build {
-    /// The directory of programs and libraries, as cargo names them.
-    pub product: PathBuf,
-    /// The directory of libexs.
-    pub exs: PathBuf,
-    /// The directory of what the programs have written of themselves.
-    pub manual: PathBuf,
-}
-
-impl Build {
-    /// All files.
-    pub(crate) fn files(&self) -> Result<Vec<File>> {
-        let mut files = files::product(&self.product);
-        files.extend(files::data());
-        files.extend(files::exs(&self.exs)?);
-        files.extend(files::manual(&self.manual)?);
-        Ok(files)
-    }
 }
 
 /// Builds for every distribution, and packages; `formats`: all if there are none.
@@ -213,23 +195,4 @@ fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("{}", path.display()))?;
     fs::set_permissions(path, Permissions::from_mode(0o644))?;
     Ok(())
-}
-
-/// Runs a command that has to succeed.
-fn done(command: &mut Command) -> Result<()> {
-    output_of(command).map(drop)
-}
-
-/// What a command prints, if it succeeds.
-fn output_of(command: &mut Command) -> Result<String> {
-    let line = line_of(command);
-    let output = command.output().with_context(|| line.clone())?;
-    if !output.status.success() {
-        let (out, err) = (
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr),
-        );
-        bail!("{line}: {}\n{}{}", output.status, out.trim(), err.trim());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use super::command::done;
 use super::files::{File, Layout, Part};
 use super::list::{self, PACKAGES, Package};
-use super::{Work, debug, done, readable, write};
+use super::{Work, debug, readable, write};
 use crate::build;
 use crate::install;
 

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use super::command::done;
 use super::files::Layout;
-use super::{Work, done, readable};
+use super::{Work, readable};
 use crate::build;
 use crate::install;
 

@@ -9,8 +9,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
+use super::command::done;
 use super::files::{Content, File, Layout, Part, Place};
-use super::{Work, done, write};
+use super::{Work, write};
 use crate::build;
 use crate::install;
 use crate::portable;

@@ -11,8 +11,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::{GLIBC, Target, check, output_of, results, tools, zigbuild};
+use super::{GLIBC, Target, check, results, tools, zigbuild};
 use crate::build;
+use crate::package::command::output_of;
 
 /// What it is linked with.
 const NEEDS: [&str; 2] = ["libibverbs.so.1", "librdmacm.so.1"];
