@@ -15,6 +15,7 @@ pub const PRODUCT: &[&str] = &[
     "ferroce-provider",
     "ferroce-shim",
     "ferroce-ibta",
+    "ferroce-k8s-device-plugin",
 ];
 
 /// The shared objects: as cargo names them, and under their final names. The provider has more
@@ -28,7 +29,12 @@ pub const LIBRARIES: &[(&str, &str)] = &[
 pub const DRIVER: &str = "libferroce-provider.so";
 
 /// The programs.
-pub const PROGRAMS: &[&str] = &["ferroce", "ferroced", "ferroce-ibta"];
+pub const PROGRAMS: &[&str] = &[
+    "ferroce",
+    "ferroced",
+    "ferroce-ibta",
+    "ferroce-k8s-device-plugin",
+];
 
 /// Where cargo puts release builds: this very program is one.
 pub fn release_dir() -> Result<PathBuf> {

@@ -43,7 +43,44 @@ pub fn copy(from: &Path, prefix: &Path) -> Result<Vec<PathBuf>> {
         let name = pabi::driver_file("libferroce", number);
         link(build::DRIVER, &lib, &name)
     });
-    placed.chain(drivers).collect()
+    placed
+        .chain(drivers)
+        .chain(links_for_containers(&lib))
+        .collect()
+}
+
+/// What glibc puts in the place of `$LIB` in a path, distribution by distribution.
+const GLIBC_LIB: [&str; 4] = ["lib", "lib64", "x86_64-linux-gnu", "aarch64-linux-gnu"];
+/// Where the libraries for musl are, below those for glibc.
+pub const MUSL: &str = "musl";
+/// What musl, which expands nothing, makes of `$LIB`.
+const MUSL_LIB: &str = "$LIB";
+
+/// Links by which one path in `LD_PRELOAD`, `…/$LIB/libferroce-shim.so`, leads the dynamic linker
+/// of either C library to its own libraries: a container may have any. Those for musl need not be
+/// there; then its dynamic linker finds nothing and goes on.
+fn links_for_containers(lib: &Path) -> impl Iterator<Item = Result<PathBuf>> {
+    let glibc = GLIBC_LIB.into_iter().map(|name| (".", name));
+    glibc
+        .chain([(MUSL, MUSL_LIB)])
+        .map(move |(to, name)| link(to, lib, name))
+}
+
+/// Copies the libraries for musl, as `cargo xtask portable` has put them below `from`, to where
+/// containers with musl find them.
+pub fn copy_musl(from: &Path, prefix: &Path) -> Result<Vec<PathBuf>> {
+    let (from, lib) = (
+        from.join("lib/ferroce"),
+        prefix.join("lib/ferroce").join(MUSL),
+    );
+    let libraries = build::LIBRARIES
+        .iter()
+        .map(|(_, name)| place(&from.join(name), &lib, name));
+    let drivers = pabi::numbers().map(|number| {
+        let name = pabi::driver_file("libferroce", number);
+        link(build::DRIVER, &lib, &name)
+    });
+    libraries.chain(drivers).collect()
 }
 
 /// Copies what is no program or library and belongs to them all the same.

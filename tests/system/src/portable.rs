@@ -110,9 +110,14 @@ const TOOLS: &[&str] = &["cargo-zigbuild==0.24.0", "ziglang==0.17.1"];
 /// The system's Python: its pip is the package that is asked for.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// Builds, checks and copies.
-pub fn run(target: Target, prefix: &Path) -> Result<()> {
-    for path in built_below(target, prefix)? {
+/// Builds, checks and copies; with `musl` also the libraries that containers of musl need.
+pub fn run(target: Target, prefix: &Path, musl: bool) -> Result<()> {
+    let mut installed = built_below(target, prefix)?;
+    if musl {
+        let beside = self::prefix(Target::X86_64Musl)?;
+        installed.extend(install::copy_musl(&beside, prefix)?);
+    }
+    for path in installed {
         println!("{}", path.display());
     }
     if target != Target::X86_64Musl {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::cdi::arguments::Cdi;
+
 const AFTER_HELP: &str = "\
 ENVIRONMENT:
   FERROCE_RUNTIME_DIR  The runtime directory, if --runtime-dir is not given.
@@ -112,6 +114,23 @@ pub(crate) enum Command {
     /// other switches. A subnet manager somewhere on the fabric configures it:
     /// `ferroce run -- opensm`.
     Switch(Switch),
+    /// Let containers have the device (Container Device Interface)
+    #[command(subcommand)]
+    Cdi(Cdi),
+    /// Offer the device to pods, as a device plugin of Kubernetes' kubelet
+    ///
+    /// Executes `ferroce-k8s-device-plugin`, which is installed beside this program; `ferroce
+    /// k8s-device-plugin --help` has its options.
+    #[command(disable_help_flag = true)]
+    K8sDevicePlugin {
+        /// Its options
+        #[arg(
+            trailing_var_arg = true,
+            allow_hyphen_values = true,
+            value_name = "OPTION"
+        )]
+        options: Vec<OsString>,
+    },
     /// Show the device, its addresses, the programs that use it, and counters
     Status {
         /// Print JSON

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use ferroce_control::ControlError;
 
+use crate::cdi::arguments::Form;
 use crate::libibverbs::Libibverbs;
 
 /// Why the command failed.
@@ -63,6 +64,39 @@ pub(crate) enum Error {
         /// How long it was waited for.
         seconds: u64,
     },
+    /// The libraries are not laid out as containers need them.
+    #[error(
+        "containers cannot use {}: install ferroce (`cargo xtask install --prefix DIR`, or a package of this \
+         version), and use the command that is installed",
+        .0.display()
+    )]
+    NotInstalled(PathBuf),
+    /// No runtime would read a file of this name.
+    #[error("{}: the name of a CDI specification must end in .json or .yaml", .0.display())]
+    NoExtension(PathBuf),
+    /// Form and name contradict each other.
+    #[error("{}: the name does not end in .{form}, as the form asks for", .file.display())]
+    OtherExtension {
+        /// The file.
+        file: PathBuf,
+        /// The form.
+        form: Form,
+    },
+    /// A specification cannot be read.
+    #[error("{}: {source}", .file.display())]
+    Specification {
+        /// Its file.
+        file: PathBuf,
+        /// Why.
+        source: serde_norway::Error,
+    },
+    /// Nothing is offered to containers.
+    #[error(
+        "no CDI specification of ferroce's in {}: `ferroce cdi generate --output {}/ferroce.json` writes it",
+        .0.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(" or "),
+        .0[0].display()
+    )]
+    NoSpecification(Vec<PathBuf>),
     /// A variable's value does not fit into a form.
     #[error("{name} {why}, which this form cannot hold")]
     Unwritable {

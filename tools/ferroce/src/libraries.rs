@@ -29,12 +29,16 @@ pub(crate) struct Libraries {
     pub driver: PathBuf,
 }
 
-const SHIM: &str = "libferroce-shim.so";
+/// What the shim is installed as.
+pub(crate) const SHIM: &str = "libferroce-shim.so";
 const SHIM_BUILT: &str = "libferroce_shim.so";
 /// What the last part of the driver's path is in RDMAV_DRIVERS.
 pub(crate) const DRIVER: &str = "libferroce";
 /// The names that the shim has in LD_PRELOAD.
 pub(crate) const PRELOADED: [&str; 2] = [SHIM, SHIM_BUILT];
+/// Links to the directory itself in which an installation has the libraries for containers: what
+/// glibc puts for `$LIB` on most distributions.
+const CONTAINERS: [&str; 2] = ["lib", "lib64"];
 const DRIVER_BUILT: &str = "libferroce_provider.so";
 
 /// Finds them beside this program or in `../lib/ferroce`.
@@ -51,6 +55,30 @@ pub(crate) fn look() -> Result<PathBuf, Error> {
         Found::Built(file, _) => file,
         Found::Proper(place) => place.join(SHIM),
     })
+}
+
+/// The directory where they are installed, with the links that containers need; a build directory
+/// is none.
+pub(crate) fn installed() -> Result<PathBuf, Error> {
+    let exe = env::current_exe().map_err(Error::io("finding this program"))?;
+    installed_from(&exe)
+}
+
+fn installed_from(exe: &Path) -> Result<PathBuf, Error> {
+    let place = match both(exe)? {
+        (Found::Proper(shim), Found::Proper(driver)) if shim == driver => shim,
+        (Found::Built(file, _), _) | (_, Found::Built(file, _)) => {
+            return Err(Error::NotInstalled(file));
+        }
+        (Found::Proper(place), _) => return Err(Error::NotInstalled(place)),
+    };
+    match CONTAINERS
+        .iter()
+        .all(|link| place.join(link).join(SHIM).exists())
+    {
+        true => Ok(place),
+        false => Err(Error::NotInstalled(place)),
+    }
 }
 
 fn find_from(exe: &Path, dir: &RuntimeDir) -> Result<Libraries, Error> {
@@ -196,6 +224,32 @@ mod tests {
         let last = temp.path().join(&names[names.len() - 1]);
         fs::remove_file(last).unwrap();
         assert!(find_from(&exe, &dir).is_err());
+    }
+
+    #[test]
+    fn containers_get_what_is_installed_with_its_links() {
+        let names: Vec<_> = pabi::numbers()
+            .map(|number| pabi::driver_file("lib/ferroce/libferroce", number))
+            .collect();
+        let mut files = vec!["bin/ferroce", "lib/ferroce/libferroce-shim.so"];
+        files.extend(names.iter().map(String::as_str));
+        let (temp, exe, _) = fixture(&files);
+        let place = temp.path().join("lib/ferroce");
+        let error = installed_from(&exe).unwrap_err().to_string();
+        assert!(error.contains("cargo xtask install"), "{error}");
+
+        for link in CONTAINERS {
+            std::os::unix::fs::symlink(".", place.join(link)).unwrap();
+        }
+        assert_eq!(installed_from(&exe).unwrap(), place);
+
+        let (_temp, built, _) = fixture(&[
+            "bin/ferroce",
+            "bin/libferroce_shim.so",
+            "bin/libferroce_provider.so",
+        ]);
+        let error = installed_from(&built).unwrap_err().to_string();
+        assert!(error.contains("libferroce_shim.so"), "{error}");
     }
 
     #[test]

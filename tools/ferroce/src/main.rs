@@ -2,12 +2,14 @@
 //! and shows how it fares. It never touches packets.
 
 mod arguments;
+mod cdi;
 mod daemon;
 mod doctor;
 mod env;
 mod error;
 mod libibverbs;
 mod libraries;
+mod part;
 mod ports;
 mod program;
 mod run;
@@ -31,6 +33,10 @@ fn main() -> ExitCode {
         Command::Run(run) => run::run(&dir, &run),
         Command::Env(env) => env::env(&dir, &env),
         Command::Doctor { json } => doctor::doctor(&dir, json),
+        Command::Cdi(cdi) => cdi::cdi(&dir, &cdi),
+        Command::K8sDevicePlugin { options } => {
+            part::become_part("k8s-device-plugin", &dir, &options)
+        }
         Command::Status { json } => show::status(&dir, json),
         Command::Devices { check: false, json } => show::devices(&dir, json),
         Command::Devices { check: true, .. } => show::check(&dir),

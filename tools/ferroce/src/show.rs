@@ -85,7 +85,7 @@ pub(crate) fn pretty(value: &impl Serialize) -> Result<String, Error> {
     Ok(text + "\n")
 }
 
-fn table(header: &[&str]) -> Table {
+pub(crate) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table
         .load_preset(presets::NOTHING)
@@ -94,7 +94,7 @@ fn table(header: &[&str]) -> Table {
 }
 
 /// The table's text without the spaces at the ends of its lines.
-fn trimmed(table: &Table) -> String {
+pub(crate) fn trimmed(table: &Table) -> String {
     table
         .lines()
         .map(|line| line.trim().to_owned() + "\n")

@@ -181,6 +181,9 @@ enum Command {
         /// What to build for
         #[arg(long, value_enum, default_value_t = portable::Target::X86_64)]
         target: portable::Target,
+        /// Also build for musl, and put the libraries for containers of it to lib/ferroce/musl
+        #[arg(long)]
+        musl: bool,
     },
     /// Copy programs and libraries below a prefix
     Install {
@@ -258,7 +261,11 @@ fn main() -> ExitCode {
             inside,
         } => interop::command(&scope, inside.as_deref(), table.as_deref()),
         Command::Attack { attack } => attack::run(&attack).map(|()| true),
-        Command::Portable { prefix, target } => portable::run(target, &prefix).map(|()| true),
+        Command::Portable {
+            prefix,
+            target,
+            musl,
+        } => portable::run(target, &prefix, musl).map(|()| true),
         Command::Install { prefix } => install::run(&prefix).map(|()| true),
     };
 
