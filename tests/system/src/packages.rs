@@ -267,6 +267,27 @@ pub const ROOTS: &[Need] = &[
     program("util-linux", "nsenter"),
 ];
 
+/// What runs containers, and what is in them; what Kubernetes' stand-in is made of.
+pub const CONTAINERS: &[Need] = &[
+    program("podman", "podman"),
+    program("crun", "crun"),
+    program("bubblewrap", "bwrap"),
+    program("mmdebstrap", "mmdebstrap"),
+    program("tar", "tar"),
+    program("iproute2", "ip"),
+    program("util-linux", "nsenter"),
+    program("musl-tools", "musl-gcc"),
+    file(
+        "python3-grpcio",
+        "/usr/lib/python3/dist-packages/grpc/__init__.py",
+    ),
+    file(
+        "python3-protobuf",
+        "/usr/lib/python3/dist-packages/google/protobuf/__init__.py",
+    ),
+    program("protobuf-compiler", "protoc"),
+];
+
 /// What runs programs of another architecture.
 pub const EMULATOR: &[Need] = &[program("qemu-user-static", "qemu-aarch64-static")];
 

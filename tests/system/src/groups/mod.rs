@@ -5,6 +5,7 @@
 mod applications;
 mod cargo_tests;
 pub(crate) mod cm;
+mod containers;
 mod distributions;
 mod errors;
 mod exs;
@@ -163,6 +164,15 @@ pub(crate) const GROUPS: &[Group] = &[
         cases: robust::cases,
     },
     Group {
+        name: "containers",
+        about: "stock programs in containers, by CDI and by Kubernetes' device plugin",
+        needs: packages::CONTAINERS,
+        product: true,
+        company: Company::Alone,
+        waits: false,
+        cases: containers::cases,
+    },
+    Group {
         name: "applications",
         about: "UCX, MPI, libfabric, rsockets, storage over ferroce; named, it takes minutes",
         needs: packages::APPLICATIONS,
@@ -255,6 +265,7 @@ pub(crate) fn choose(filters: &[String]) -> Result<Vec<(&'static Group, Vec<Case
             .filter(|case| wanted(filters, &case.name))
             .filter(|case| interop::belongs(filters, &case.name))
             .filter(|case| distributions::belongs(filters, &case.name))
+            .filter(|case| containers::belongs(filters, &case.name))
             .filter(|case| applications::belongs(filters, &case.name))
             .filter(|case| sanitized::belongs(filters, &case.name))
             .filter(|case| scale::belongs(filters, &case.name))
