@@ -254,8 +254,8 @@ fn short_slice() {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
 }
 
-/// io_uring cannot be used here, as in a container with the usual seccomp profile: nothing is wrong,
-/// and `ferroce doctor` tells who wants to know.
+/// io_uring cannot be used here, as in a container with the usual seccomp profile: nothing is
+/// wrong, and `ferroce doctor` tells who wants to know.
 fn refused(why: &str) {
     tracing::info!("receiving with poll(2), as io_uring cannot be used: {why}");
 }
