@@ -52,6 +52,7 @@ mod totals;
 mod ucma;
 mod udp_sockets;
 mod umad;
+mod users;
 
 pub use config::{Config, Settings};
 pub use daemon::Daemon;

@@ -29,7 +29,8 @@ const READY: &str = "ready";
 ///
 /// Settings that are not given are taken from the TOML file of --config, else from
 /// $XDG_CONFIG_HOME/ferroce/ferroce.toml, else from /etc/ferroce/ferroce.toml: addr (a list),
-/// netdev, link_layer, cable (a list), name, idle_exit, receive_buffer, stretch_timeouts, log.
+/// netdev, link_layer, cable (a list), name, idle_exit, receive_buffer, stretch_timeouts, group,
+/// log.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Arguments {
@@ -61,7 +62,7 @@ struct Arguments {
     cable: Vec<Cable>,
 
     /// Be an InfiniBand switch with so many ports, and no device. Stays in the foreground
-    #[arg(long, value_name = "PORTS", conflicts_with_all = ["addr", "netdev", "link_layer", "idle_exit", "stretch_timeouts"])]
+    #[arg(long, value_name = "PORTS", conflicts_with_all = ["addr", "netdev", "link_layer", "idle_exit", "stretch_timeouts", "group"])]
     switch: Option<u8>,
 
     /// The device's name [default: ferroce0]
@@ -85,6 +86,12 @@ struct Arguments {
     /// debugger does [default: 1]
     #[arg(long, value_name = "N")]
     stretch_timeouts: Option<u32>,
+
+    /// Let the members of a group use the device, or `everyone`: each his own programs' part of it
+    /// alone. For a device of the machine's, which root has in a directory that all can enter: see
+    /// `ferroce system` [default: only this user and root]
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
 
     /// What to log, such as `debug` or `ferroced=trace` [default: $FERROCE_LOG, else info]
     #[arg(long, value_name = "FILTER")]
@@ -176,6 +183,11 @@ fn serve(arguments: Arguments, dir: RuntimeDir) -> Result<(), String> {
         tell(READY);
     }
 
+    // A service manager that waits for it is told, too.
+    if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+        tracing::warn!(%error, "the service manager is not told");
+    }
+
     daemon.run(Some(&signals)).map_err(|e| {
         tracing::error!(error = %e, "stopped");
         e.to_string()
@@ -210,6 +222,7 @@ fn start(arguments: Arguments, dir: RuntimeDir) -> Result<(Daemon, Signals), Dae
         idle_exit,
         receive_buffer,
         stretch_timeouts,
+        group,
         log,
         ..
     } = arguments;
@@ -224,6 +237,7 @@ fn start(arguments: Arguments, dir: RuntimeDir) -> Result<(Daemon, Signals), Dae
         idle_exit,
         receive_buffer,
         stretch_timeouts,
+        group,
         log,
     }
     .over(under);
