@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::system::System;
+
 const AFTER_HELP: &str = "\
 ENVIRONMENT:
   FERROCE_RUNTIME_DIR  The runtime directory, if --runtime-dir is not given.
@@ -21,7 +23,8 @@ FILES:
   DIR/sys, DIR/dev     What programs see in place of /sys/class/infiniband* and /dev/infiniband.
   $XDG_CONFIG_HOME/ferroce/ferroce.toml, /etc/ferroce/ferroce.toml
                        Settings: addr, netdev, link_layer, cable, name, idle_exit,
-                       receive_buffer, stretch_timeouts, log.
+                       receive_buffer, stretch_timeouts, group, log.
+  /run/ferroce         The runtime directory of the machine's own device (`ferroce system`).
 
 EXIT STATUS:
   0 if all went well, 1 if not, 2 if the command line makes no sense. `ferroce run` has the exit status
@@ -118,6 +121,9 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// A device of the machine's, which programs see without `ferroce run`
+    #[command(subcommand)]
+    System(System),
     /// Look at what the device needs of this machine, and say what to do
     ///
     /// A line for each thing: `ok`, `note` where the device works but is slower than it could be or

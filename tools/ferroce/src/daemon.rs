@@ -197,7 +197,7 @@ fn tell_of(client: &mut Client, died: bool) -> Result<(), Error> {
     Ok(())
 }
 
-fn command(dir: &RuntimeDir) -> Result<Command, Error> {
+pub(crate) fn command(dir: &RuntimeDir) -> Result<Command, Error> {
     let exe = env::current_exe().map_err(Error::io("finding this program"))?;
     let program = exe.with_file_name("ferroced");
     if !program.is_file() {
@@ -211,7 +211,7 @@ fn command(dir: &RuntimeDir) -> Result<Command, Error> {
 }
 
 /// Runs `ferroced`, which returns when the daemon in the background is ready or has failed.
-fn start(command: &mut Command) -> Result<(), Error> {
+pub(crate) fn start(command: &mut Command) -> Result<(), Error> {
     let program = PathBuf::from(command.get_program());
     let status = command
         .stdin(Stdio::null())

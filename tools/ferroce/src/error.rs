@@ -79,6 +79,9 @@ pub(crate) enum Error {
         /// Why it was not run.
         source: io::Error,
     },
+    /// Of the machine's device; what, and what to do.
+    #[error("{0}")]
+    System(String),
     /// A system call failed.
     #[error("{what}: {source}")]
     Io {

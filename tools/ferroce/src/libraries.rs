@@ -53,6 +53,32 @@ pub(crate) fn look() -> Result<PathBuf, Error> {
     })
 }
 
+/// An installed driver, as libibverbs is told of it, and all files that it is made of.
+pub(crate) struct Installed {
+    pub name: PathBuf,
+    pub files: Vec<PathBuf>,
+}
+
+/// The driver under its proper names beside the shim, without links that a runtime directory would
+/// have to hold.
+pub(crate) fn installed() -> Result<Installed, Error> {
+    let exe = env::current_exe().map_err(Error::io("finding this program"))?;
+    match both(&exe)? {
+        (Found::Proper(shim), Found::Proper(place)) if shim == place => {
+            let names = pabi::numbers().map(|number| place.join(pabi::driver_file(DRIVER, number)));
+            Ok(Installed {
+                files: names.chain([place.join(SHIM)]).collect(),
+                name: place.join(DRIVER),
+            })
+        }
+        _ => Err(Error::System(
+            "this ferroce is a build directory's: install it where only root can write (`cargo xtask install --prefix /usr/local`), and \
+             run that one"
+                .to_owned(),
+        )),
+    }
+}
+
 fn find_from(exe: &Path, dir: &RuntimeDir) -> Result<Libraries, Error> {
     let (shim, driver) = both(exe)?;
     let shim = match shim {

@@ -13,6 +13,7 @@ mod program;
 mod run;
 mod sanitizer;
 mod show;
+mod system;
 mod turn;
 
 use std::process::ExitCode;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         Command::Switch(switch) => daemon::switch(&dir, &switch),
         Command::Run(run) => run::run(&dir, &run),
         Command::Env(env) => env::env(&dir, &env),
+        Command::System(what) => system::system(&what, arguments.runtime_dir.as_deref()),
         Command::Doctor { json } => doctor::doctor(&dir, json),
         Command::Status { json } => show::status(&dir, json),
         Command::Devices { check: false, json } => show::devices(&dir, json),
