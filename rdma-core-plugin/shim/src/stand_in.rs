@@ -126,7 +126,11 @@ unsafe extern "C" fn visit(info: *mut dl_phdr_info, size: size_t, done: *mut c_v
     if library || done.seen == 1 {
         // SAFETY: an object that is loaded, and stays so until this function returns.
         let object = unsafe { Object::new(info) };
-        match object.and_then(|object| object.put(library)) {
+        let find: object::Find = match library {
+            true => table::of_libraries,
+            false => table::of_program,
+        };
+        match object.and_then(|object| object.put(find)) {
             Ok(slots) => {
                 done.tables += u32::from(library);
                 done.slots += slots;

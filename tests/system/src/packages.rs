@@ -81,6 +81,18 @@ pub const VERBS: &[Need] = &[
     program("tshark", "tshark"),
 ];
 
+/// What users of the machine's device run.
+pub const SYSTEM: &[Need] = &[
+    program("perftest", "ib_write_bw"),
+    program("ibverbs-utils", "ibv_devinfo"),
+    program("rdmacm-utils", "rping"),
+    program("python3", "python3"),
+    program("iproute2", "rdma"),
+    program("passwd", "useradd"),
+    program("systemd", "systemd-analyze"),
+    program("util-linux", "nsenter"),
+];
+
 /// What the conformance suite's tests run: its reports are looked at in a browser.
 pub const IBTA: &[Need] = &[
     program("perftest", "ib_write_bw"),

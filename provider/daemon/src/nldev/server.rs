@@ -215,3 +215,21 @@ fn flush(session: &mut Session<Netlink>) -> Result<(), Errno> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_administers_the_device_is_believed_to_administer() {
+        let own = rustix::process::geteuid().as_raw();
+        for (uid, believed) in [(own, true), (0, true), (own + 1, false)] {
+            let mut netlink = Netlink::new(1, uid);
+            netlink
+                .control(&Control::new(HELLO, 1), Vec::new())
+                .unwrap();
+            assert_eq!(netlink.asker.net_admin, believed);
+            assert_eq!(netlink.asker.only.is_none(), believed);
+        }
+    }
+}

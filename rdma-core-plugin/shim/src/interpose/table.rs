@@ -126,3 +126,39 @@ fn find(functions: &[Function], name: &[u8]) -> Option<*mut c_void> {
     let ours = function.ours.load(Ordering::Relaxed);
     (!ours.is_null()).then_some(ours)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever adds a function to the shim adds it here.
+    #[test]
+    fn every_function_of_the_shim_is_listed() {
+        let sources = [
+            include_str!("../interpose.rs"),
+            include_str!("copies.rs"),
+            include_str!("mlx5.rs"),
+            include_str!("sockets.rs"),
+        ];
+        // In the macros' lists, or written out.
+        let declared = |line: &'static str| -> Option<&'static str> {
+            let listed = line
+                .strip_prefix("    fn ")
+                .filter(|rest| rest.contains('@'));
+            let written = line.split_once("extern \"C\" fn ").map(|(_, rest)| rest);
+            let name = listed.or(written)?.split('(').next()?;
+            (!name.starts_with('$') && !name.starts_with("ferroce_")).then_some(name)
+        };
+        let mut declared: Vec<_> = sources
+            .into_iter()
+            .flat_map(str::lines)
+            .filter_map(declared)
+            .chain(["fcntl", "fcntl64"])
+            .collect();
+        let listed = ALL.iter().chain(&OF_PROGRAMS);
+        let mut listed: Vec<_> = listed.filter_map(|f| f.name.to_str().ok()).collect();
+        declared.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(listed, declared);
+    }
+}

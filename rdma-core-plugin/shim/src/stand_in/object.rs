@@ -2,7 +2,6 @@
 //! that is read there is believed: what does not lie within the object as its program headers have
 //! it, or is of another kind than expected, ends the attempt before anything is changed.
 
-use crate::interpose::table;
 use libc::{Elf64_Phdr, PROT_READ, PROT_WRITE, c_int, c_void, dl_phdr_info};
 use std::ffi::CStr;
 use std::mem::size_of;
@@ -34,6 +33,9 @@ const GLOB_DAT: u32 = 1025;
 
 /// The longest name of a function that the shim has, and some more.
 const NAME_MAX: usize = 64;
+
+/// What belongs into the slot of a function of that name; `None`: what is there.
+pub(super) type Find = fn(&[u8]) -> Option<*mut c_void>;
 
 /// A word of the dynamic section.
 #[repr(C)]
@@ -98,9 +100,8 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// Puts the shim's functions into its slots: all of them, or else what programs call. Returns
-    /// how many are new.
-    pub(super) fn put(&self, library: bool) -> Result<u32, &'static CStr> {
+    /// Puts the functions that `find` has for a name into its slots. Returns how many are new.
+    pub(super) fn put(&self, find: Find) -> Result<u32, &'static CStr> {
         let tables = self.tables()?;
         let mut slots = 0;
         // Looked through once before anything is changed.
@@ -108,7 +109,7 @@ impl<'a> Object<'a> {
             for (start, len) in tables.relocations {
                 for at in (start..start.saturating_add(len)).step_by(size_of::<Relocation>()) {
                     let relocation: Relocation = self.read(at).ok_or(c"relocations lie outside")?;
-                    let Some(ours) = self.wanted(&tables, &relocation, library)? else {
+                    let Some(ours) = self.wanted(&tables, &relocation, find)? else {
                         continue;
                     };
                     let slot = self.slot(&relocation)?;
@@ -191,7 +192,7 @@ impl<'a> Object<'a> {
         &self,
         tables: &Tables,
         relocation: &Relocation,
-        library: bool,
+        find: Find,
     ) -> Result<Option<*mut c_void>, &'static CStr> {
         let (kind, index) = (relocation.info as u32, (relocation.info >> 32) as usize);
         if !matches!(kind, JUMP_SLOT | GLOB_DAT) || index == 0 {
@@ -215,10 +216,7 @@ impl<'a> Object<'a> {
                 .ok_or(c"names lie outside")?;
             if *byte == 0 {
                 let name = name.get(..n).unwrap_or_default();
-                return Ok(match library {
-                    true => table::of_libraries(name),
-                    false => table::of_program(name),
-                });
+                return Ok(find(name));
             }
         }
         Ok(None)
@@ -289,3 +287,7 @@ fn protect(slot: usize, rights: c_int) -> Result<(), &'static CStr> {
         _ => Err(c"its table cannot be written"),
     }
 }
+
+#[cfg(test)]
+#[path = "object_tests.rs"]
+mod tests;

@@ -19,6 +19,7 @@ mod robust;
 mod sanitized;
 mod scale;
 mod sim;
+mod system;
 mod unit;
 mod verbs;
 
@@ -161,6 +162,15 @@ pub(crate) const GROUPS: &[Group] = &[
         company: Company::Alone,
         waits: false,
         cases: robust::cases,
+    },
+    Group {
+        name: "system",
+        about: "a device of the machine's, without a preloaded library, for several users",
+        needs: packages::SYSTEM,
+        product: true,
+        company: Company::AsOne,
+        waits: true,
+        cases: system::cases,
     },
     Group {
         name: "applications",

@@ -6,6 +6,7 @@
 //! build of `cargo xtask portable`.
 
 mod arm64;
+mod system;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -91,6 +92,10 @@ pub(crate) fn cases() -> Vec<Case> {
             let name = format!("distributions/{}/{name}", distribution.name);
             cases.push(Case::many(name, move |lab| whole(lab, distribution, part)));
         }
+        let name = format!("distributions/{}/system", distribution.name);
+        cases.push(Case::many(name, move |lab| {
+            system::parts(lab, distribution, portable::prefix(Target::X86_64)?)
+        }));
     }
     cases.extend(arm64::cases());
     cases
@@ -111,8 +116,9 @@ pub(crate) fn belongs(filters: &[String], name: &str) -> bool {
 fn short(lab: &mut Lab) -> Parts {
     let prefix = build::scratch("installed")?;
     install::copy(lab.programs(), &prefix)?;
+    let mut endings = system::parts(lab, DEBIAN_13, prefix.clone())?;
     let host = host(lab, DEBIAN_13, prefix)?;
-    let mut endings = pingpongs(lab, DEBIAN_13, &host)?;
+    endings.extend(pingpongs(lab, DEBIAN_13, &host)?);
     for tool in PERFTEST {
         endings.push(perftest(lab, DEBIAN_13, &host, format!("{tool} -n 100"))?);
     }
