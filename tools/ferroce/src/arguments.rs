@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::system::System;
+use crate::system::arguments::System;
 
 const AFTER_HELP: &str = "\
 ENVIRONMENT:

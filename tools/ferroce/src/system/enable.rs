@@ -4,8 +4,12 @@ use std::env;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
+use ferroce_control::Client;
+
+use super::arguments::Enable;
 use super::manifest::Manifest;
-use super::{Enable, RUNTIME, SYSFS, disable, files, in_the_way, links, service, start};
+use super::place::{RUNTIME, SYSFS, in_the_way};
+use super::{disable, files, links, service, start};
 use crate::error::Error;
 use crate::libraries;
 
@@ -25,6 +29,11 @@ pub(super) fn enable(enable: &Enable) -> Result<ExitCode, Error> {
     }
     if let Some(why) = in_the_way() {
         return Err(Error::System(why.to_owned()));
+    }
+    if Client::connect(&start::runtime()).is_ok() {
+        return Err(Error::System(format!(
+            "a device of root's own is at {RUNTIME}: `ferroce down` ends it, and the machine's takes its place"
+        )));
     }
     links::check()?;
     know_group(&enable.group)?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::SYSFS;
+use super::place::SYSFS;
 use crate::error::Error;
 
 /// The unit's name.

@@ -8,8 +8,10 @@ use std::process::{Command, ExitCode};
 
 use ferroce_control::{Client, ControlError, RuntimeDir};
 
+use super::arguments::Start;
+use super::links;
 use super::manifest::Manifest;
-use super::{RUNTIME, Start, links};
+use super::place::RUNTIME;
 use crate::daemon;
 use crate::error::Error;
 

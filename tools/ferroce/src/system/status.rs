@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use ferroce_control::{Client, ControlError};
 
 use super::manifest::{Made, Manifest};
-use super::{SYSFS, in_the_way, start};
+use super::place::{SYSFS, in_the_way};
+use super::start;
 use crate::error::Error;
 
 pub(super) fn status() -> Result<ExitCode, Error> {

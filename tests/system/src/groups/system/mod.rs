@@ -21,6 +21,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// What users have in their environment, and who has not logged in since must set.
 const SYSFS: &str = "SYSFS_PATH=/run/ferroce/sys";
 
+/// A service manager, as far as a daemon sees one.
+const MANAGER: &str = include_str!("manager.py");
+
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::many("system/device", device),
@@ -212,6 +215,12 @@ fn in_the_way(lab: &mut Lab) -> Ending {
     let nothing = site.ferroce("nothing", &["system", "disable"])?;
     refused(&nothing, &["nothing to undo"])?;
 
+    let own = ["up", "--addr", "127.0.0.1"];
+    said(&site.ferroce("own", &own)?, &[])?;
+    let stopped = site.ferroce("beside-own", &["system", "enable"])?;
+    refused(&stopped, &["root's own", "ferroce down"])?;
+    said(&site.ferroce("own-down", &["down"])?, &[])?;
+
     let real = "mkdir /dev/infiniband && mknod /dev/infiniband/uverbs0 p";
     said(&site.root("real", &["sh", "-c", real])?, &[])?;
     let stopped = site.ferroce("beside", &["system", "enable"])?;
@@ -249,6 +258,21 @@ fn unit(lab: &mut Lab) -> Ending {
         verified.success() && !verified.err.contains("ferroced.service"),
         || format!("systemd does not take the unit:\n{}", verified.err),
     )?;
+    let manager = site.dir.join("manager.py");
+    std::fs::write(&manager, MANAGER).map_err(anyhow::Error::from)?;
+    let input = std::fs::File::open(&manager).map_err(anyhow::Error::from)?;
+    let start = format!("{PRODUCT}/bin/ferroce");
+    let command = site.machine.root(&[
+        "/usr/bin/python3",
+        "-",
+        &start,
+        "system",
+        "start",
+        "--foreground",
+    ]);
+    let started = process::spawn_with(command, input.into(), &site.dir, "manager")?.finish(SOON);
+    said(&started, &["told: READY=1", "ended: 0"])?;
+
     let disabled = site.root("disable", &["sh", "-c", &format!("{ferroce} disable")])?;
     said(&disabled, &[])?;
     let told = site.root("told", &["cat", "/run/told"])?;
