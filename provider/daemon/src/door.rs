@@ -1,7 +1,7 @@
 //! Where programs knock: a listening socket in the runtime directory. While there are no
 //! descriptors to let anybody in it is not watched, or whoever knocks would keep the daemon
-//! spinning; who waits is let in as soon as there are some. Nobody is let in but the device's users,
-//! whoever can reach the socket.
+//! spinning; who waits is let in as soon as there are some. Nobody is let in but the device's
+//! users, whoever can reach the socket.
 
 use std::fs;
 use std::os::fd::OwnedFd;

@@ -222,13 +222,6 @@ pub(crate) fn hand_out(socket: &OwnedFd) {
     offload(socket, true);
 }
 
-/// Keeps whoever has the socket from having the kernel choose otherwise which process of the device
-/// gets a packet.
-pub(crate) fn lock(socket: &OwnedFd) -> Result<(), DaemonError> {
-    let option = (libc::SOL_SOCKET, libc::SO_LOCK_FILTER);
-    udp::set(socket, option, 1).map_err(DaemonError::os("locking a socket's filter"))
-}
-
 /// Makes a socket ready for the daemon to drain: receive offload off, so that datagrams count as
 /// one packet each.
 pub(crate) fn take_back(socket: &OwnedFd) {

@@ -26,6 +26,7 @@ use crate::limits;
 use crate::poller::{Poller, Token};
 use crate::slots::Claim;
 use crate::ucma;
+use crate::udp_sockets;
 use crate::users::Users;
 
 /// How many requests of one client are answered before others have their turn.
@@ -354,7 +355,7 @@ impl Clients {
             }
             group::hand_out(adapter.socket(index, slot)?);
             if adapter.settings.group.is_some() {
-                group::lock(adapter.socket(index, slot)?)?;
+                udp_sockets::lock(adapter.socket(index, slot)?)?;
             }
         }
 

@@ -1,7 +1,7 @@
 //! The shim in a program that did not preload it. Where the machine itself has a device, programs
-//! find it by `SYSFS_PATH` alone, and libibverbs loads this provider without any word of a shim. The
-//! provider then loads the one that lies beside it, and has it stand in for the kernel's files in
-//! the libraries of RDMA. Without it verbs work all the same, but no completion channels and no
+//! find it by `SYSFS_PATH` alone, and libibverbs loads this provider without any word of a shim.
+//! The provider then loads the one that lies beside it, and has it stand in for the kernel's files
+//! in the libraries of RDMA. Without it verbs work all the same, but no completion channels and no
 //! `rdma_cm`; so whatever goes wrong here is only told to who asks for it (`FERROCE_LOG=debug`).
 
 use ferroce_cabi::uverbs::{SHIM_ADOPT, SHIM_STAND_IN, StandIn, shim_stand_in};

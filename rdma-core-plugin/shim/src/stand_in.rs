@@ -1,5 +1,5 @@
-//! The shim in a process that did not preload it. The provider, once libibverbs has loaded it, loads
-//! the shim beside it and calls [`ferroce_shim_stand_in`]: from then on the tables by which
+//! The shim in a process that did not preload it. The provider, once libibverbs has loaded it,
+//! loads the shim beside it and calls [`ferroce_shim_stand_in`]: from then on the tables by which
 //! libibverbs, librdmacm and libibumad call the C library hold the shim's functions. The program's
 //! own calls, and all other libraries', stay as they are.
 //!

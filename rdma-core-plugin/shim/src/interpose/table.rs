@@ -98,8 +98,8 @@ functions! { ALL:
 // What the program itself calls of libmlx5.
 functions! { OF_PROGRAMS: mlx5dv_query_device }
 
-/// Looks all of them up in the shim itself. An address that is taken in the shim's own code would be
-/// the C library's, whose functions have the same names and come first. `false`: one is missing.
+/// Looks all of them up in the shim itself. An address that is taken in the shim's own code would
+/// be the C library's, whose functions have the same names and come first. `false`: one is missing.
 pub(crate) fn look_up(shim: *mut c_void) -> bool {
     ALL.iter().chain(&OF_PROGRAMS).all(|function| {
         // SAFETY: a live handle and a NUL-terminated name.

@@ -7,11 +7,11 @@ use clap::{Args, Subcommand};
 pub(crate) enum System {
     /// Give the machine a device, now and whenever it starts
     ///
-    /// Programs of all who may use it see it without `ferroce run`: libibverbs is told of the driver
-    /// in /etc/libibverbs.d, and of the device by SYSFS_PATH, which PAM and systemd set for whoever
-    /// logs in and for services. Shells that are open go on without it, until they say `export
-    /// SYSFS_PATH=/run/ferroce/sys`. Needs root, and an installed ferroce that nobody else can
-    /// change.
+    /// Programs of all who may use it see it without `ferroce run`: libibverbs is told of the
+    /// driver in /etc/libibverbs.d, and of the device by SYSFS_PATH, which PAM and systemd set for
+    /// whoever logs in and for services. Shells that are open go on without it, until they say
+    /// `export SYSFS_PATH=/run/ferroce/sys`. Needs root, and an installed ferroce that nobody else
+    /// can change.
     Enable(Enable),
     /// Undo `enable`: stop the device, and remove what was made for it and nothing else
     Disable,

@@ -1,5 +1,5 @@
-//! Files of `/etc` that are made, and unmade: never one that somebody else has there, and nothing of
-//! what somebody has changed since.
+//! Files of `/etc` that are made, and unmade: never one that somebody else has there, and nothing
+//! of what somebody has changed since.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};

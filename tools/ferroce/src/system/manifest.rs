@@ -1,5 +1,5 @@
-//! What `enable` has made and how the device is configured, on disk. An entry is written before what
-//! it stands for is made, so that whoever undoes it, also after half of it, knows all.
+//! What `enable` has made and how the device is configured, on disk. An entry is written before
+//! what it stands for is made, so that whoever undoes it, also after half of it, knows all.
 
 use std::fs;
 use std::io::{self, Write};
