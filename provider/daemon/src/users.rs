@@ -4,7 +4,6 @@
 //! What a user of the device may do is decided where it is asked for; here is only who he is.
 
 use std::ffi::CString;
-use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -74,16 +73,6 @@ impl Users {
         changed
             .and_then(|()| rustix::fs::chmod(path, Mode::from_raw_mode(mode)))
             .map_err(|errno| DaemonError::file(path)(errno.into()))
-    }
-}
-
-impl fmt::Display for Users {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Own => f.write_str("its owner"),
-            Self::Group(gid) => write!(f, "group {gid}"),
-            Self::Everyone => f.write_str(EVERYONE),
-        }
     }
 }
 

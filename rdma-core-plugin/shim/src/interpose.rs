@@ -90,8 +90,9 @@ pub(crate) unsafe extern "C" fn opendir(path: *const c_char) -> *mut DIR {
     stand_in::look_again();
 
     let mut rewritten = Rewritten::new();
-    // SAFETY: the caller's path is null or NUL-terminated; not null, if it concerns us.
+    // SAFETY: the caller's path is null or NUL-terminated.
     let path = match unsafe { image::concerns(path) } {
+        // SAFETY: not null, as it concerns us.
         true => unsafe { rewritten.path(path) },
         false => path,
     };
