@@ -138,3 +138,37 @@ pub const UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY: u16 = 3;
 pub type shim_adopt = unsafe extern "C" fn(libc::c_int, u16, libc::c_int);
 /// The symbol of [`shim_adopt`].
 pub const SHIM_ADOPT: &std::ffi::CStr = c"ferroce_shim_adopt";
+
+/// What the shim has changed in the tables of a process's libraries.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct StandIn {
+    /// Objects that were looked at.
+    pub seen: u32,
+    /// Libraries whose tables have the shim's functions.
+    pub tables: u32,
+    /// Slots that have them since now.
+    pub slots: u32,
+    /// Libraries whose tables look strange, and are as they were.
+    pub refused: u32,
+    /// Why the last one was refused: null, or a constant of the shim's that ends in NUL.
+    pub why: *const libc::c_char,
+}
+
+impl Default for StandIn {
+    fn default() -> Self {
+        Self {
+            seen: 0,
+            tables: 0,
+            slots: 0,
+            refused: 0,
+            why: std::ptr::null(),
+        }
+    }
+}
+
+/// The shim's function by which the provider has it stand in, in a process that did not preload it,
+/// for the device whose runtime directory this is. Returns 0 or an errno.
+pub type shim_stand_in = unsafe extern "C" fn(*const libc::c_char, *mut StandIn) -> libc::c_int;
+/// The symbol of [`shim_stand_in`].
+pub const SHIM_STAND_IN: &std::ffi::CStr = c"ferroce_shim_stand_in";

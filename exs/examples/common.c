@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* For program_invocation_short_name; others than the examples may have said so already. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "common.h"
 
 #include <errno.h>

@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{MemfdFlags, Mode, SealFlags};
 
 use crate::ControlError;
 
@@ -52,6 +52,8 @@ impl Generations {
             .map_raw(&fd.as_fd())
             .map_err(io)?;
 
+        // Another user's program shall not open it for writing by way of `/proc`.
+        rustix::fs::fchmod(&fd, Mode::RUSR | Mode::WUSR).map_err(ControlError::io(doing))?;
         // Through this one a program can only read.
         let shared = File::open(format!("/proc/self/fd/{}", fd.as_raw_fd())).map_err(io)?;
         Ok(Self {
@@ -124,6 +126,13 @@ impl Generations {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_users_cannot_open_the_page_for_writing() {
+        let page = Generations::create().unwrap();
+        let mode = rustix::fs::fstat(page.shared()).unwrap().st_mode;
+        assert_eq!(mode & 0o077, 0);
+    }
 
     #[test]
     fn each_id_has_its_number_and_programs_cannot_write() {

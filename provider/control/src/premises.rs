@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use crate::trust::{self, Distrust};
 
 /// The marker's name.
-const MARKER: &str = ".ferroce-runtime";
+pub(crate) const MARKER: &str = ".ferroce-runtime";
 /// Bytes of the marker's first line.
 const LINE: usize = 16;
 /// The marker's first line where the directory was made here.

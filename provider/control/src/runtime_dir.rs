@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, OFlags};
 use rustix::io::Errno;
 
 use crate::premises::{self, Premises};
@@ -56,6 +56,27 @@ impl RuntimeDir {
         // Programs change their working directory, and the path is handed to children.
         let path = std::path::absolute(&path).unwrap_or(path);
         Self { path }
+    }
+
+    /// The directory of the device that a program sees which was not told of any other: as
+    /// [`resolve`](Self::resolve) without `explicit`, but that of `SYSFS_PATH` comes before the
+    /// user's own.
+    pub fn of_programs() -> Self {
+        match env::var_os(VARIABLE).is_none_or(|value| value.is_empty()) {
+            true => Self::of_sysfs().unwrap_or_else(|| Self::resolve(None)),
+            false => Self::resolve(None),
+        }
+    }
+
+    /// The directory whose image of `/sys` is the one that `SYSFS_PATH` names, by which libibverbs
+    /// finds the machine's own device; `None`: it is not set, or names something else.
+    pub fn of_sysfs() -> Option<Self> {
+        let sysfs = env::var_os("SYSFS_PATH").map(PathBuf::from)?;
+        let path = (sysfs.is_absolute() && sysfs.ends_with("sys")).then(|| sysfs.parent())??;
+        let ours = path.join(premises::MARKER).exists();
+        ours.then(|| Self {
+            path: path.to_path_buf(),
+        })
     }
 
     /// The directory itself.
@@ -139,6 +160,7 @@ impl RuntimeDir {
 
         let connected = match seqpacket::connect_in(&directory, &self.path, socket) {
             Err(Errno::NOENT | Errno::CONNREFUSED | Errno::NOTDIR) => return Err(not_running()),
+            Err(Errno::ACCESS) => return Err(self.not_for_us(&directory, socket)),
             connected => connected.map_err(ControlError::io("connecting to ferroced"))?,
         };
         let peer = seqpacket::peer(&connected).map_err(ControlError::io("asking who answers"))?;
@@ -152,6 +174,25 @@ impl RuntimeDir {
                     peer.uid
                 ),
             }),
+        }
+    }
+
+    /// The device is for others.
+    fn not_for_us(&self, directory: &OwnedFd, socket: &str) -> ControlError {
+        let file = rustix::fs::statat(directory, socket, AtFlags::SYMLINK_NOFOLLOW);
+        let reason = match file {
+            Ok(file) if file.st_mode & 0o020 != 0 => {
+                let group = group_name(file.st_gid);
+                format!(
+                    "Permission denied: the device is for members of group {group}, and you are not one (`usermod --append \
+                     --groups {group} NAME` as root makes NAME one, who then logs in again; `id` shows one's groups)"
+                )
+            }
+            _ => "Permission denied: the device is for its owner".to_owned(),
+        };
+        ControlError::Directory {
+            path: self.path.clone(),
+            reason,
         }
     }
 
@@ -174,6 +215,18 @@ impl RuntimeDir {
             reason,
         }
     }
+}
+
+/// The name of a group as `/etc/group` has it, or else its number.
+fn group_name(gid: u32) -> String {
+    let number = gid.to_string();
+    let groups = fs::read_to_string("/etc/group").unwrap_or_default();
+    let mut entries = groups.lines().map(|line| line.split(':'));
+    let name = entries.find_map(|mut entry| {
+        let name = entry.next()?;
+        (entry.nth(1)? == number).then(|| name.to_owned())
+    });
+    name.unwrap_or(number)
 }
 
 /// A directory that the environment names for this user, as it is said to be: it is no other

@@ -141,8 +141,44 @@ pub struct Peer {
     pub uid: u32,
 }
 
+/// The groups of who has connected, or who listened, when that was done.
+pub fn peer_groups(socket: impl AsFd) -> Result<Vec<u32>, Errno> {
+    let mut groups = vec![0_u32; 64];
+    let first = credentials(&socket)?.gid;
+    loop {
+        let mut len = (groups.len() * size_of::<u32>()) as libc::socklen_t;
+        // SAFETY: there is room for what the length says, and the descriptor is open.
+        let result = unsafe {
+            libc::getsockopt(
+                socket.as_fd().as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERGROUPS,
+                groups.as_mut_ptr().cast(),
+                &mut len,
+            )
+        };
+        let needed = len as usize / size_of::<u32>();
+        match result {
+            0 => {
+                groups.truncate(needed);
+                groups.push(first);
+                return Ok(groups);
+            }
+            _ if needed > groups.len() => groups.resize(needed, 0),
+            _ => return Err(last_error()),
+        }
+    }
+}
+
 /// Who has connected, or who listened, when that was done.
 pub fn peer(socket: impl AsFd) -> Result<Peer, Errno> {
+    credentials(&socket).map(|peer| Peer {
+        pid: peer.pid.unsigned_abs(),
+        uid: peer.uid,
+    })
+}
+
+fn credentials(socket: impl AsFd) -> Result<libc::ucred, Errno> {
     let mut peer = libc::ucred {
         pid: 0,
         uid: 0,
@@ -163,15 +199,14 @@ pub fn peer(socket: impl AsFd) -> Result<Peer, Errno> {
     };
 
     match result {
-        0 => Ok(Peer {
-            pid: peer.pid.unsigned_abs(),
-            uid: peer.uid,
-        }),
-        _ => {
-            let error = std::io::Error::last_os_error();
-            Err(Errno::from_io_error(&error).unwrap_or(Errno::IO))
-        }
+        0 => Ok(peer),
+        _ => Err(last_error()),
     }
+}
+
+fn last_error() -> Errno {
+    let error = std::io::Error::last_os_error();
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
 
 /// Connects to the socket at `path`.

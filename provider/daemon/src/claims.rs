@@ -10,6 +10,8 @@ use ferroce_control::{CounterPage, InboxFds};
 pub(crate) struct Claimed {
     /// The client's process, 0 if it is in a namespace that this one does not see.
     pub(crate) pid: u32,
+    /// The client's user.
+    pub(crate) uid: u32,
     /// Its counters.
     pub(crate) counters: CounterPage,
     /// Its objects, as it says.

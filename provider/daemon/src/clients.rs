@@ -18,6 +18,7 @@ use crate::service::Service;
 use crate::sessions::{Kind, Session, Sessions};
 use crate::slots::Slots;
 use crate::ucma;
+use crate::users::Users;
 
 /// How many packets are drained of one socket before others have their turn.
 const DRAIN_BATCH: usize = 256;
@@ -56,9 +57,9 @@ impl Service for Clients {
 
 impl Clients {
     /// Listens in the runtime directory. Nobody is let in before [`open`](Self::open).
-    pub(crate) fn start(dir: &RuntimeDir) -> Result<Self, DaemonError> {
+    pub(crate) fn start(dir: &RuntimeDir, users: Users) -> Result<Self, DaemonError> {
         Ok(Self {
-            connections: Sessions::listen(&dir.socket(), KIND)?,
+            connections: Sessions::listen(&dir.socket(), KIND, users)?,
             holds: HashMap::new(),
             slots: Slots::default(),
             last_hold: 0,
@@ -117,7 +118,7 @@ impl Clients {
     /// Takes in who knocks.
     pub(crate) fn accept(&mut self, poller: &Poller) {
         self.connections.accept(poller, |_, guest| {
-            let connection = Connection::new(guest.pid, Instant::now());
+            let connection = Connection::new(guest.pid, guest.uid, Instant::now());
             Session::new(guest.socket, connection)
         });
     }

@@ -48,6 +48,9 @@ pub struct Config {
     /// `stretch_timeouts`: by what timeouts are multiplied, for programs that are stopped now and
     /// then.
     pub stretch_timeouts: Option<u32>,
+    /// `group`: whose members may use the device, or `everyone`; nobody but its user and root
+    /// without it.
+    pub group: Option<String>,
     /// `log`: what to log, as in `info` or `ferroced=debug`.
     pub log: Option<String>,
 }
@@ -108,6 +111,7 @@ impl Config {
             idle_exit: self.idle_exit.or(under.idle_exit),
             receive_buffer: self.receive_buffer.or(under.receive_buffer),
             stretch_timeouts: self.stretch_timeouts.or(under.stretch_timeouts),
+            group: self.group.or(under.group),
             log: self.log.or(under.log),
         }
     }
@@ -135,6 +139,8 @@ pub struct Settings {
     pub receive_buffer: usize,
     /// By what timeouts are multiplied, 1 to [`MAX_STRETCH`].
     pub stretch_timeouts: u32,
+    /// Whose members may use the device, if that was set.
+    pub group: Option<String>,
     /// What the log shall tell, if that was set; nothing to the daemon but something to remember.
     pub log: Option<String>,
 }
@@ -160,6 +166,7 @@ impl Settings {
             idle_exit: self.idle_exit.map(|time| time.as_secs()),
             receive_buffer: Some(self.receive_buffer),
             stretch_timeouts: Some(self.stretch_timeouts),
+            group: self.group.clone(),
             log: self.log.clone(),
         }
     }
@@ -219,6 +226,7 @@ impl TryFrom<Config> for Settings {
             idle_exit: config.idle_exit.map(Duration::from_secs),
             receive_buffer: config.receive_buffer.unwrap_or(udp::RECEIVE_BUFFER),
             stretch_timeouts,
+            group: config.group,
             log: config.log,
         })
     }
@@ -266,133 +274,5 @@ fn ends_of_cables(cables: &[Cable]) -> Result<Vec<AddrSpec>, DaemonError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_says_what_the_command_line_says() {
-        let config: Config = toml::from_str(
-            r#"
-            addr = ["127.0.0.1", "::1", "fe80::1%eth0"]
-            name = "ferroce7"
-            idle_exit = 30
-            receive_buffer = 65536
-            stretch_timeouts = 50
-            log = "debug"
-            "#,
-        )
-        .unwrap();
-        let settings = Settings::try_from(config).unwrap();
-        assert_eq!(settings.addrs.len(), 3);
-        assert_eq!(settings.addrs[2].to_string(), "fe80::1%eth0");
-        assert_eq!(settings.name, "ferroce7");
-        assert_eq!(settings.idle_exit, Some(Duration::from_secs(30)));
-        assert_eq!(settings.stretch_timeouts, 50);
-    }
-
-    #[test]
-    fn mistakes_are_refused_with_a_word() {
-        for (text, word) in [
-            (r#"addr = ["127.0.0.300"]"#, "not an IP address"),
-            (r#"addr = ["0.0.0.0"]"#, "one interface"),
-            (r#"addr = ["fe80::1"]"#, "needs its interface"),
-            (r#"addr = ["::ffff:1.2.3.4"]"#, "as an IPv4"),
-            (r#"adr = ["127.0.0.1"]"#, "unknown field"),
-            (r#"link_layer = "token ring""#, "unknown variant"),
-            (r#"cable = ["127.0.0.1:7101"]"#, "is no cable"),
-        ] {
-            let error = toml::from_str::<Config>(text).unwrap_err().to_string();
-            assert!(error.contains(word), "{text}: {error}");
-        }
-        for name in ["", "a/b", "..", "a b", "twenty-letters-are-too-many"] {
-            let config = Config {
-                name: Some(name.into()),
-                ..Config::default()
-            };
-            assert!(Settings::try_from(config).is_err(), "{name}");
-        }
-        for factor in [0, MAX_STRETCH + 1] {
-            let config = Config {
-                stretch_timeouts: Some(factor),
-                ..Config::default()
-            };
-            let error = Settings::try_from(config).unwrap_err().to_string();
-            assert!(error.contains("1 to 10000"), "{factor}: {error}");
-        }
-        let twice: Config = toml::from_str(r#"addr = ["127.0.0.1", "127.0.0.1"]"#).unwrap();
-        assert!(
-            Settings::try_from(twice)
-                .unwrap_err()
-                .to_string()
-                .contains("twice")
-        );
-    }
-
-    #[test]
-    fn an_infiniband_device_has_cables() {
-        let read = |text: &str| Settings::try_from(toml::from_str::<Config>(text).unwrap());
-        let settings = read(
-            r#"
-            link_layer = "infiniband"
-            cable = ["127.0.0.1:7101=127.0.0.2:7101", "127.0.0.1:7102=127.0.0.3:7101"]
-            addr = ["10.0.0.1"]
-            "#,
-        )
-        .unwrap();
-        assert_eq!((settings.cables.len(), settings.addrs.len()), (2, 1));
-        assert_eq!(settings.ib_addrs, ["10.0.0.1".parse::<IpAddr>().unwrap()]);
-        for (text, word) in [
-            (r#"link_layer = "infiniband""#, "1 to 8 ports"),
-            (r#"cable = ["127.0.0.1:1=127.0.0.2:1"]"#, "link_layer"),
-            (
-                "link_layer = \"infiniband\"\naddr = [\"10.0.0.1\", \"10.0.0.2\"]\ncable = [\"127.0.0.1:1=127.0.0.2:1\"]",
-                "too many",
-            ),
-            (
-                "link_layer = \"infiniband\"\naddr = [\"fe80::1%eth0\"]\ncable = [\"127.0.0.1:1=127.0.0.2:1\"]",
-                "no interface",
-            ),
-            (
-                "link_layer = \"infiniband\"\ncable = [\"127.0.0.1:1=127.0.0.2:1\", \"127.0.0.1:1=127.0.0.3:1\"]",
-                "two cables",
-            ),
-        ] {
-            let error = read(text).unwrap_err().to_string();
-            assert!(error.contains(word), "{text}: {error}");
-        }
-    }
-
-    #[test]
-    fn what_is_remembered_is_the_same_device() {
-        for text in [
-            "addr = [\"127.0.0.3\", \"fe80::1%eth0\"]\nname = \"soft1\"\nidle_exit = 5\nlog = \"debug\"",
-            "netdev = \"eth0\"\nreceive_buffer = 65536\nstretch_timeouts = 100",
-            "link_layer = \"infiniband\"\ncable = [\"127.0.0.1:1=127.0.0.2:1\"]\naddr = [\"10.0.0.1\"]",
-        ] {
-            let config: Config = toml::from_str(text).unwrap();
-            let settings = Settings::try_from(config.clone()).unwrap();
-            let remembered = toml::to_string(&settings.remembered(&config.addr)).unwrap();
-            let again: Config = toml::from_str(&remembered).unwrap();
-            assert_eq!(Settings::try_from(again).unwrap(), settings, "{remembered}");
-        }
-        // An address that was found rather than given.
-        let settings = Settings::try_from(Config::default()).unwrap();
-        let found: AddrSpec = "127.0.0.1".parse().unwrap();
-        assert_eq!(
-            settings.remembered(std::slice::from_ref(&found)).addr,
-            [found]
-        );
-    }
-
-    #[test]
-    fn the_command_line_wins() {
-        let file: Config = toml::from_str(r#"addr = ["127.0.0.1"]"#).unwrap();
-        let line = Config {
-            netdev: Some("eth0".into()),
-            ..Config::default()
-        };
-        let both = line.over(file.clone());
-        assert!(both.addr.is_empty() && both.netdev.as_deref() == Some("eth0"));
-        assert_eq!(Config::default().over(file.clone()), file);
-    }
-}
+#[path = "config_tests.rs"]
+mod tests;

@@ -14,6 +14,8 @@ use crate::sessions::Session;
 pub(crate) struct Connection {
     /// The process, 0 if it is in a namespace that this one does not see.
     pub pid: u32,
+    /// Its user.
+    pub uid: u32,
     /// The program's name; empty before it attaches.
     pub name: String,
     /// When it connected.
@@ -26,9 +28,10 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// The connection of a process that was let in.
-    pub(crate) fn new(pid: u32, now: Instant) -> Self {
+    pub(crate) fn new(pid: u32, uid: u32, now: Instant) -> Self {
         Self {
             pid,
+            uid,
             name: String::new(),
             since: now,
             slot: None,

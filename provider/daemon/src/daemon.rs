@@ -31,6 +31,7 @@ use crate::stay::Stay;
 use crate::sysfs::View;
 use crate::ucma;
 use crate::umad;
+use crate::users::Users;
 
 /// How many MADs are carried before others have their turn. Two agents of one port can keep each
 /// other busy.
@@ -66,16 +67,17 @@ impl Daemon {
         let loopback = found.as_ref().map(Group::ip);
         let source = Source::choose(&settings, &snapshot, loopback)?;
         let info = device::identify(&settings, &source, &snapshot);
-        let place = Place::new(dir, lock)?;
+        let users = Users::named(settings.group.as_deref())?;
+        let place = Place::new(dir, lock, users)?;
         let poller = Poller::new().map_err(DaemonError::os("creating an epoll"))?;
 
         let ports = settings.cables.len().max(1) as u8;
         let now = Instant::now();
         let mut daemon = Self {
-            clients: Clients::start(place.dir())?,
-            rdma_cm: ucma::Server::start(place.dir(), &info, &poller)?,
+            clients: Clients::start(place.dir(), users)?,
+            rdma_cm: ucma::Server::start(place.dir(), &info, users, &poller)?,
             umad: umad::Server::start(place.dir(), &poller)?,
-            netlink: nldev::Server::start(place.dir(), &poller)?,
+            netlink: nldev::Server::start(place.dir(), users, &poller)?,
             gsi: Gsi::new(ports, now),
             stay: Stay::new(settings.idle_exit, now),
             interfaces,

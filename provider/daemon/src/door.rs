@@ -1,7 +1,7 @@
 //! Where programs knock: a listening socket in the runtime directory. While there are no
 //! descriptors to let anybody in it is not watched, or whoever knocks would keep the daemon
-//! spinning; who waits is let in as soon as there are some. Nobody is let in but the daemon's own
-//! user and root, whoever can reach the socket.
+//! spinning; who waits is let in as soon as there are some. Nobody is let in but the device's
+//! users, whoever can reach the socket.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -14,6 +14,7 @@ use rustix::net::SocketFlags;
 
 use crate::DaemonError;
 use crate::poller::{Poller, Token};
+use crate::users::Users;
 
 /// How long a door stays shut before the next attempt.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -27,22 +28,22 @@ pub(crate) struct Guest {
     pub(crate) socket: OwnedFd,
     /// The process, 0 if it is in a namespace that this one does not see.
     pub(crate) pid: u32,
-    /// Whether it is root's.
-    pub(crate) is_root: bool,
+    /// Its user.
+    pub(crate) uid: u32,
 }
 
 impl Guest {
     /// Looks at who has connected. `None` if it is somebody who has no business here.
-    fn new(socket: OwnedFd, own: u32) -> Option<Self> {
+    fn new(socket: OwnedFd, users: Users) -> Option<Self> {
         let peer = seqpacket::peer(&socket).ok()?;
-        if peer.uid != own && peer.uid != 0 {
+        if !users.have(&socket, peer.uid) {
             tracing::warn!(uid = peer.uid, "refused a connection of another user");
             return None;
         }
         Some(Self {
             socket,
             pid: peer.pid,
-            is_root: peer.uid == 0,
+            uid: peer.uid,
         })
     }
 }
@@ -51,6 +52,7 @@ impl Guest {
 #[derive(Debug)]
 pub(crate) struct Door {
     path: PathBuf,
+    users: Users,
     listener: OwnedFd,
     token: Token,
     /// When to look again, while it is shut.
@@ -62,7 +64,12 @@ pub(crate) struct Door {
 impl Door {
     /// Listens at a path, with room for so many who wait. Nobody is let in before
     /// [`watch`](Self::watch).
-    pub(crate) fn listen(path: &Path, backlog: i32, token: Token) -> Result<Self, DaemonError> {
+    pub(crate) fn listen(
+        path: &Path,
+        backlog: i32,
+        token: Token,
+        users: Users,
+    ) -> Result<Self, DaemonError> {
         match fs::remove_file(path) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                 return Err(DaemonError::file(path)(e));
@@ -72,7 +79,8 @@ impl Door {
         let listener = seqpacket::listen(path, backlog)
             .and_then(|fd| rustix::io::ioctl_fionbio(&fd, true).map(|()| fd))
             .map_err(DaemonError::os(format!("listening at {}", path.display())))?;
-        Ok(Self::new(path, listener, token))
+        users.let_at(path)?;
+        Ok(Self::new(path, listener, token, users))
     }
 
     /// A door that nobody comes to, for servers whose programs are the caller's own.
@@ -80,12 +88,13 @@ impl Door {
     pub(crate) fn nowhere(token: Token) -> Result<Self, Errno> {
         use rustix::net::{AddressFamily, SocketType};
         let listener = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None)?;
-        Ok(Self::new(Path::new(""), listener, token))
+        Ok(Self::new(Path::new(""), listener, token, Users::Own))
     }
 
-    fn new(path: &Path, listener: OwnedFd, token: Token) -> Self {
+    fn new(path: &Path, listener: OwnedFd, token: Token, users: Users) -> Self {
         Self {
             path: path.to_owned(),
+            users,
             listener,
             token,
             shut_until: None,
@@ -114,8 +123,7 @@ impl Door {
                     if std::mem::take(&mut self.failing) {
                         tracing::info!(at = %self.path.display(), "lets programs in again");
                     }
-                    let own = rustix::process::geteuid().as_raw();
-                    if let Some(guest) = Guest::new(socket, own) {
+                    if let Some(guest) = Guest::new(socket, self.users) {
                         return Some(guest);
                     }
                 }
@@ -171,7 +179,7 @@ mod tests {
         )
         .unwrap();
         rustix::net::send(&theirs, b"knock", SendFlags::empty()).unwrap();
-        let mut door = Door::new(Path::new("door"), ours, Token::Listener);
+        let mut door = Door::new(Path::new("door"), ours, Token::Listener, Users::Own);
         door.watch(&poller).unwrap();
 
         for _ in 0..3 {
@@ -190,18 +198,14 @@ mod tests {
     }
 
     #[test]
-    fn who_is_neither_the_user_nor_root_is_not_let_in() {
+    fn who_is_let_in_is_known() {
         let pair = || {
             let seqpacket = SocketType::SEQPACKET;
             rustix::net::socketpair(AddressFamily::UNIX, seqpacket, SocketFlags::CLOEXEC, None)
         };
         let uid = rustix::process::geteuid().as_raw();
-        let guest = Guest::new(pair().unwrap().0, uid).unwrap();
-        assert_eq!(guest.pid, std::process::id());
-        assert_eq!(guest.is_root, uid == 0);
-        // Were the daemon somebody else's, only root would be let in.
-        let other = Guest::new(pair().unwrap().0, uid + 1);
-        assert_eq!(other.is_some(), uid == 0);
+        let guest = Guest::new(pair().unwrap().0, Users::Own).unwrap();
+        assert_eq!((guest.pid, guest.uid), (std::process::id(), uid));
     }
 
     #[test]
@@ -210,7 +214,7 @@ mod tests {
         let path = temp.path().join("door");
         fs::write(&path, "what another daemon left").unwrap();
         let poller = Poller::new().unwrap();
-        let mut door = Door::listen(&path, 4, Token::Listener).unwrap();
+        let mut door = Door::listen(&path, 4, Token::Listener, Users::Own).unwrap();
         door.watch(&poller).unwrap();
         assert!(door.accept(&poller).is_none());
         let _theirs = [(); 2].map(|()| seqpacket::connect(&path).unwrap());

@@ -30,18 +30,22 @@ const NEW: &str = ".new-ferroced.image";
 pub(crate) struct Image {
     root: OwnedFd,
     path: PathBuf,
+    /// Whether all users may look at it.
+    open: bool,
     /// What is there, and listed.
     written: Tree,
 }
 
 impl Image {
-    /// An empty image. What a daemon that died has left of its own is removed.
-    pub(crate) fn create(premises: &Premises) -> Result<Self, DaemonError> {
+    /// An empty image, which all users of the machine may look at if it is `open`. What a daemon
+    /// that died has left of its own is removed.
+    pub(crate) fn create(premises: &Premises, open: bool) -> Result<Self, DaemonError> {
         let path = premises.path().to_path_buf();
         let root = premises.descriptor().try_clone_to_owned();
         let image = Self {
             root: root.map_err(DaemonError::file(&path))?,
             path,
+            open,
             written: Tree::new(),
         };
         image.unlink(NEW)?;
@@ -105,16 +109,26 @@ impl Image {
     /// Writes beside the place and renames, so that a reader sees the old text or the new.
     fn put(&self, walk: &mut Walk<'_>, path: &Path, node: &Node) -> io::Result<()> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        self.put_in(walk.parent(path, true)?, name, node)
+        let modes = self.modes();
+        self.put_in(walk.parent(path, Some(modes))?, name, node, modes)
     }
 
-    fn put_in(&self, parent: &OwnedFd, name: &OsStr, node: &Node) -> io::Result<()> {
+    fn modes(&self) -> Modes {
+        match self.open {
+            true => Modes::EVERYBODYS,
+            false => Modes::OWN,
+        }
+    }
+
+    fn put_in(&self, parent: &OwnedFd, name: &OsStr, node: &Node, modes: Modes) -> io::Result<()> {
         // Of an attempt that failed.
         let _ = rustix::fs::unlinkat(&self.root, NEW, AtFlags::empty());
         match node {
             Node::File(text) => {
                 let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
                 let new = rustix::fs::openat(&self.root, NEW, flags, Mode::RUSR | Mode::WUSR)?;
+                // Whatever the umask.
+                rustix::fs::fchmod(&new, modes.file)?;
                 File::from(new).write_all(text.as_bytes())?;
             }
             Node::Link(target) => rustix::fs::symlinkat(target, &self.root, NEW)?,
@@ -125,7 +139,7 @@ impl Image {
     /// Writes down what is ours.
     fn list<'a>(&self, paths: impl Iterator<Item = &'a PathBuf>) -> Result<(), DaemonError> {
         let text: String = paths.map(|path| format!("{}\n", path.display())).collect();
-        self.put_in(&self.root, LIST.as_ref(), &Node::File(text))
+        self.put_in(&self.root, LIST.as_ref(), &Node::File(text), Modes::OWN)
             .map_err(DaemonError::file(self.path.join(LIST)))
     }
 
@@ -173,6 +187,24 @@ impl Image {
     }
 }
 
+/// Who may do what with what is made.
+#[derive(Clone, Copy)]
+struct Modes {
+    file: Mode,
+    directory: Mode,
+}
+
+impl Modes {
+    const OWN: Self = Self {
+        file: Mode::from_raw_mode(0o600),
+        directory: Mode::from_raw_mode(0o700),
+    };
+    const EVERYBODYS: Self = Self {
+        file: Mode::from_raw_mode(0o644),
+        directory: Mode::from_raw_mode(0o755),
+    };
+}
+
 /// Whether a path is below one of the image's two directories.
 fn is_of_image(path: &Path) -> bool {
     let mut parts = path.components();
@@ -197,7 +229,7 @@ impl<'a> From<&'a OwnedFd> for Walk<'a> {
 
 impl Walk<'_> {
     /// Opens the directory that a path is in; with `make`, makes what is missing of it.
-    fn parent(&mut self, path: &Path, make: bool) -> Result<&OwnedFd, Errno> {
+    fn parent(&mut self, path: &Path, make: Option<Modes>) -> Result<&OwnedFd, Errno> {
         let parent = path.parent().unwrap_or(Path::new(""));
         if parent.as_os_str().is_empty() {
             return Ok(self.root);
@@ -211,7 +243,7 @@ impl Walk<'_> {
 
     /// Whether there is anything.
     fn has(&mut self, path: &Path) -> Result<bool, Errno> {
-        let parent = match self.parent(path, false) {
+        let parent = match self.parent(path, None) {
             Err(Errno::NOENT) => return Ok(false),
             parent => parent?,
         };
@@ -226,7 +258,7 @@ impl Walk<'_> {
     /// Removes a file, or an empty directory. What is of another kind, and so not ours, stays.
     fn unlink(&mut self, path: &Path, flags: AtFlags) -> Result<(), Errno> {
         let name = path.file_name().ok_or(Errno::INVAL)?;
-        let parent = self.parent(path, false);
+        let parent = self.parent(path, None);
         match parent.and_then(|parent| rustix::fs::unlinkat(parent, name, flags)) {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(()),
             Err(Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST | Errno::BUSY) => Ok(()),
@@ -235,7 +267,7 @@ impl Walk<'_> {
     }
 }
 
-fn open(root: &OwnedFd, path: &Path, make: bool) -> Result<OwnedFd, Errno> {
+fn open(root: &OwnedFd, path: &Path, make: Option<Modes>) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut at = None;
     for part in path.components() {
@@ -243,12 +275,14 @@ fn open(root: &OwnedFd, path: &Path, make: bool) -> Result<OwnedFd, Errno> {
             return Err(Errno::INVAL);
         };
         let from = at.as_ref().unwrap_or(root).as_fd();
-        let opened = match rustix::fs::openat(from, part, flags, Mode::empty()) {
-            Err(Errno::NOENT) if make => {
+        let opened = match (rustix::fs::openat(from, part, flags, Mode::empty()), make) {
+            (Err(Errno::NOENT), Some(modes)) => {
                 rustix::fs::mkdirat(from, part, Mode::RWXU)?;
-                rustix::fs::openat(from, part, flags, Mode::empty())?
+                let made = rustix::fs::openat(from, part, flags, Mode::empty())?;
+                rustix::fs::fchmod(&made, modes.directory)?;
+                made
             }
-            opened => opened?,
+            (opened, _) => opened?,
         };
         at = Some(opened);
     }
@@ -257,135 +291,5 @@ fn open(root: &OwnedFd, path: &Path, make: bool) -> Result<OwnedFd, Errno> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use ferroce_control::RuntimeDir;
-    use std::fs;
-    use std::os::unix::fs::symlink;
-
-    fn tree(paths: &[&str]) -> Tree {
-        let node = |path: &&str| match path.ends_with("link") {
-            true => Node::Link("/dev/null".into()),
-            false => Node::File(format!("{path}\n")),
-        };
-        paths.iter().map(|path| (path.into(), node(path))).collect()
-    }
-
-    /// All that is below a directory, without what every runtime directory has.
-    fn below(dir: &Path) -> Vec<String> {
-        let mut found = Vec::new();
-        let mut left = vec![dir.to_path_buf()];
-        while let Some(at) = left.pop() {
-            for entry in fs::read_dir(at).unwrap().flatten() {
-                let path = entry.path();
-                if entry.file_type().unwrap().is_dir() {
-                    left.push(path.clone());
-                }
-                let path = path.strip_prefix(dir).unwrap().display().to_string();
-                found.push(path);
-            }
-        }
-
-        found.retain(|path| path != ".ferroce-runtime");
-        found.sort();
-        found
-    }
-
-    const FIRST: [&str; 4] = ["dev/infiniband/link", "sys/a/b/one", "sys/a/b/two", "sys/c"];
-
-    #[test]
-    fn what_is_somebodys_stays_and_what_is_ours_goes() {
-        let temp = tempfile::tempdir().unwrap();
-        let dir = RuntimeDir::resolve(Some(&temp.path().join("run")));
-        let premises = dir.prepare().unwrap();
-        let mine = [
-            "dev/infiniband/mine",
-            "dev/mine",
-            "sys/a/b/mine",
-            "sys/mine",
-        ];
-
-        let left = |dir: &RuntimeDir| {
-            let mut left = below(dir.path());
-            left.retain(|path| dir.path().join(path).is_file());
-            left
-        };
-
-        for dies in [false, true] {
-            let mut image = Image::create(&premises).unwrap();
-            image.turn_into(tree(&FIRST)).unwrap();
-            for path in mine {
-                fs::write(dir.path().join(path), "mine").unwrap();
-            }
-            fs::create_dir(dir.path().join("sys/empty")).unwrap();
-            image.turn_into(tree(&FIRST[..2])).unwrap();
-            assert!(!dir.path().join("sys/c").exists());
-            match dies {
-                false => image.remove().unwrap(),
-                // The next one finds what it has left, cut short as a write is.
-                true => {
-                    drop(image);
-                    fs::write(dir.path().join(NEW), "half a li").unwrap();
-                    Image::create(&premises).unwrap();
-                }
-            }
-
-            assert_eq!(left(&dir), mine);
-            assert!(dir.path().join("sys/empty").is_dir());
-            for path in mine {
-                fs::remove_file(dir.path().join(path)).unwrap();
-            }
-            fs::remove_dir(dir.path().join("sys/empty")).unwrap();
-        }
-
-        let mut image = Image::create(&premises).unwrap();
-        image.turn_into(tree(&FIRST)).unwrap();
-        image.remove().unwrap();
-        assert_eq!(below(dir.path()), [""; 0]);
-    }
-
-    #[test]
-    fn what_is_in_the_way_is_named_and_not_replaced() {
-        let temp = tempfile::tempdir().unwrap();
-        let dir = RuntimeDir::resolve(Some(&temp.path().join("run")));
-        let premises = dir.prepare().unwrap();
-        fs::create_dir_all(dir.path().join("sys/a/b")).unwrap();
-        let two = dir.path().join("sys/a/b/two");
-        fs::write(&two, "mine").unwrap();
-        let mut image = Image::create(&premises).unwrap();
-        let error = image.turn_into(tree(&FIRST)).unwrap_err().to_string();
-        assert!(error.contains("sys/a/b/two is in the way"), "{error}");
-        image.remove().unwrap();
-        assert_eq!(fs::read_to_string(&two).unwrap(), "mine");
-        assert_eq!(below(dir.path()).len(), 4);
-        fs::remove_file(&two).unwrap();
-        image.turn_into(tree(&FIRST)).unwrap();
-        image.remove().unwrap();
-        assert_eq!(below(dir.path()), [""; 0]);
-    }
-
-    /// A list that somebody has written names what it likes, and a link in a directory's place
-    /// leads where it likes.
-    #[test]
-    fn nothing_leads_out_of_the_directory() {
-        let temp = tempfile::tempdir().unwrap();
-        let dir = RuntimeDir::resolve(Some(&temp.path().join("run")));
-        let premises = dir.prepare().unwrap();
-        let outside = temp.path().join("outside");
-        fs::create_dir(&outside).unwrap();
-        fs::write(outside.join("one"), "mine").unwrap();
-        fs::create_dir_all(dir.path().join("sys/a")).unwrap();
-        symlink(&outside, dir.path().join("sys/a/b")).unwrap();
-        fs::create_dir(dir.path().join("sys/c")).unwrap();
-        fs::write(dir.path().join("ferroced.lock"), "").unwrap();
-        let list = format!(
-            "sys/a/b/one\n{}/one\nsys/../../outside/one\n../outside/one\nferroced.lock\nsys/c\nsys\n\n/\n",
-            outside.display()
-        );
-        fs::write(dir.path().join(LIST), list).unwrap();
-        Image::create(&premises).unwrap();
-        assert!(outside.join("one").is_file() && dir.path().join("ferroced.lock").is_file());
-        assert!(fs::symlink_metadata(dir.path().join("sys/a/b")).is_ok());
-        assert!(dir.path().join("sys/c").is_dir() && !dir.path().join(LIST).exists());
-    }
-}
+#[path = "image_tests.rs"]
+mod tests;

@@ -28,6 +28,7 @@ pub mod ib;
 mod ib_host;
 mod ib_ports;
 mod image;
+pub mod inherited;
 mod interfaces;
 pub mod limits;
 mod lock;
@@ -52,6 +53,7 @@ mod totals;
 mod ucma;
 mod udp_sockets;
 mod umad;
+mod users;
 
 pub use config::{Config, Settings};
 pub use daemon::Daemon;

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use ferroce_control::{RuntimeDir, udp};
 use ferroce_fabric::link::Cable;
 use ferroced::config::{AddrSpec, LinkLayer};
 use ferroced::log::Log;
 use ferroced::signals::Signals;
 use ferroced::switch::{Switch, SwitchSettings};
-use ferroced::{Config, Daemon, DaemonError, Settings, limits};
+use ferroced::{Config, Daemon, DaemonError, Settings, inherited, limits};
 use rustix::fs::OFlags;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
@@ -29,7 +29,8 @@ const READY: &str = "ready";
 ///
 /// Settings that are not given are taken from the TOML file of --config, else from
 /// $XDG_CONFIG_HOME/ferroce/ferroce.toml, else from /etc/ferroce/ferroce.toml: addr (a list),
-/// netdev, link_layer, cable (a list), name, idle_exit, receive_buffer, stretch_timeouts, log.
+/// netdev, link_layer, cable (a list), name, idle_exit, receive_buffer, stretch_timeouts, group,
+/// log.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Arguments {
@@ -61,7 +62,7 @@ struct Arguments {
     cable: Vec<Cable>,
 
     /// Be an InfiniBand switch with so many ports, and no device. Stays in the foreground
-    #[arg(long, value_name = "PORTS", conflicts_with_all = ["addr", "netdev", "link_layer", "idle_exit", "stretch_timeouts"])]
+    #[arg(long, value_name = "PORTS", conflicts_with_all = ["addr", "netdev", "link_layer", "idle_exit", "stretch_timeouts", "group"])]
     switch: Option<u8>,
 
     /// The device's name [default: ferroce0]
@@ -86,6 +87,12 @@ struct Arguments {
     #[arg(long, value_name = "N")]
     stretch_timeouts: Option<u32>,
 
+    /// Let the members of a group use the device, or `everyone`: each his own programs' part of it
+    /// alone. For a device of the machine's, which root has in a directory that all can enter: see
+    /// `ferroce system` [default: only this user and root]
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
+
     /// What to log, such as `debug` or `ferroced=trace` [default: $FERROCE_LOG, else info]
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
@@ -97,12 +104,22 @@ struct Arguments {
     /// Internal: this is the background process; say on standard output when it is ready.
     #[arg(long, hide = true)]
     detached: bool,
+
+    /// Internal: write manual page and completions below a directory, for who packages them.
+    #[arg(long, hide = true, value_name = "DIR", exclusive = true)]
+    manual: Option<PathBuf>,
 }
+
+/// Programs of the system, in the manual.
+const SECTION: u8 = 8;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let dir = RuntimeDir::resolve(arguments.runtime_dir.as_deref());
-    let result = if let Some(ports) = arguments.switch {
+    let result = if let Some(dir) = arguments.manual {
+        ferroce_manual::write(Arguments::command(), SECTION, &dir)
+            .map_err(|e| format!("{}: {e}", dir.display()))
+    } else if let Some(ports) = arguments.switch {
         switch(arguments, ports)
     } else if arguments.foreground || arguments.detached {
         serve(arguments, dir)
@@ -128,6 +145,7 @@ fn detach(dir: &RuntimeDir) -> Result<(), String> {
     let log = premises
         .open("ferroced.log", flags)
         .map_err(|e| format!("{}: {e}", dir.log().display()))?;
+    inherited::keep_none().map_err(|e| format!("/proc/self/fd: {e}"))?;
     let mut child = Command::new(program)
         .args(std::env::args_os().skip(1))
         .arg("--detached")
@@ -176,6 +194,11 @@ fn serve(arguments: Arguments, dir: RuntimeDir) -> Result<(), String> {
         tell(READY);
     }
 
+    // A service manager that waits for it is told, too.
+    if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+        tracing::warn!(%error, "the service manager is not told");
+    }
+
     daemon.run(Some(&signals)).map_err(|e| {
         tracing::error!(error = %e, "stopped");
         e.to_string()
@@ -210,6 +233,7 @@ fn start(arguments: Arguments, dir: RuntimeDir) -> Result<(Daemon, Signals), Dae
         idle_exit,
         receive_buffer,
         stretch_timeouts,
+        group,
         log,
         ..
     } = arguments;
@@ -224,6 +248,7 @@ fn start(arguments: Arguments, dir: RuntimeDir) -> Result<(Daemon, Signals), Dae
         idle_exit,
         receive_buffer,
         stretch_timeouts,
+        group,
         log,
     }
     .over(under);

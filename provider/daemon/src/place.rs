@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::image::Image;
 use crate::lock::Lock;
 use crate::sysfs::View;
+use crate::users::Users;
 
 /// The runtime directory, held.
 #[derive(Debug)]
@@ -20,8 +21,8 @@ pub(crate) struct Place {
 
 impl Place {
     /// A directory that is locked, with an empty image.
-    pub(crate) fn new(dir: RuntimeDir, lock: Lock) -> Result<Self, DaemonError> {
-        let image = Image::create(lock.premises())?;
+    pub(crate) fn new(dir: RuntimeDir, lock: Lock, users: Users) -> Result<Self, DaemonError> {
+        let image = Image::create(lock.premises(), users.are_several())?;
         Ok(Self {
             dir,
             image,

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// The names in a directory; none if it does not exist.
+/// The names in a directory; none if it does not exist. Links to `/dev/null` are those of the
+/// machine's own ferroce device, which is no real one.
 pub(crate) fn entries(dir: impl AsRef<Path>) -> BTreeSet<String> {
     fs::read_dir(dir)
         .into_iter()
         .flatten()
         .flatten()
+        .filter(|entry| !fs::read_link(entry.path()).is_ok_and(|to| to == Path::new("/dev/null")))
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect()
 }
@@ -44,6 +46,14 @@ fn first_above(taken: &BTreeSet<String>) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_machines_own_device_is_no_real_one() {
+        let temp = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/dev/null", temp.path().join("uverbs0")).unwrap();
+        fs::write(temp.path().join("uverbs1"), "").unwrap();
+        assert_eq!(entries(temp.path()), ["uverbs1".to_owned()].into());
+    }
 
     #[test]
     fn the_first_gap_is_taken() {

@@ -1,5 +1,7 @@
 //! What clients ask, and the answers.
 
+mod whose;
+
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,6 +26,8 @@ use crate::limits;
 use crate::poller::{Poller, Token};
 use crate::slots::Claim;
 use crate::ucma;
+use crate::udp_sockets;
+use crate::users::Users;
 
 /// How many requests of one client are answered before others have their turn.
 const BATCH: usize = 16;
@@ -131,7 +135,7 @@ impl Clients {
             Request::Gids => Reply::Gids(adapter.gids.entries().cloned().collect()).into(),
             Request::Ports => Reply::Ports(adapter.ib_ports()).into(),
             Request::ReceiveSocket { gid_index } => self.receive_socket(id, gid_index, adapter),
-            Request::Inbox { slot } => inbox(slot, adapter),
+            Request::Inbox { slot } => self.inbox(id, slot, adapter),
             Request::JoinGroup { port, mgid, at } => self.join_group(id, port, mgid, at, adapter),
             Request::LeaveGroup { at } => {
                 if let Some(fabric) = &mut adapter.ib.fabric {
@@ -140,6 +144,10 @@ impl Clients {
                 Reply::Ok.into()
             }
             Request::Hold => self.hold(&adapter.poller),
+            Request::Stay | Request::Shutdown if !self.administers(id) => refuse(
+                Errno::PERM,
+                "the device is the machine's: only root can stop it or have it stay",
+            ),
             Request::Stay => {
                 tracing::info!("a client asks to stay until told to stop");
                 self.remain = true;
@@ -226,6 +234,7 @@ impl Clients {
         connection.slot = Some(slot);
         let claimed = Claimed {
             pid: connection.pid,
+            uid: connection.uid,
             counters: page,
             objects,
             inbox,
@@ -345,6 +354,9 @@ impl Clients {
                 self.slots.disturb(Instant::now(), slot);
             }
             group::hand_out(adapter.socket(index, slot)?);
+            if adapter.settings.group.is_some() {
+                udp_sockets::lock(adapter.socket(index, slot)?)?;
+            }
         }
 
         Ok(duplicate)
@@ -352,10 +364,13 @@ impl Clients {
 
     fn status(&self, asker: u64, adapter: &Adapter, rdma_cm: &ucma::Server) -> Status {
         let now = Instant::now();
+        // Other users' programs are nobody's business but root's.
+        let only = self.uid_of(asker).filter(|uid| !Users::administers(*uid));
         let mut clients: Vec<ClientStatus> = self
             .connections
             .iter()
             .filter(|(id, _)| *id != asker)
+            .filter(|(_, session)| only.is_none_or(|uid| uid == session.state.uid))
             .map(|(_, session)| session.state.status(now))
             .collect();
         clients.sort_by_key(|client| (client.slot.is_none(), client.slot, client.pid));
@@ -380,18 +395,5 @@ impl Clients {
                 .chain(rdma_cm.messages().into_iter().filter(|(_, n)| *n > 0))
                 .collect(),
         }
-    }
-}
-
-fn inbox(slot: u8, adapter: &Adapter) -> Answer {
-    let Some(claimed) = adapter.claims.of(slot) else {
-        return refuse(Errno::NOENT, format!("nobody has slot {slot}"));
-    };
-    match claimed.inbox.duplicate() {
-        Ok(inbox) => Answer {
-            reply: Reply::Inbox,
-            fds: vec![inbox.memory, inbox.wake],
-        },
-        Err(error) => failed(&error),
     }
 }

@@ -14,6 +14,7 @@ use rustix::process::{Pid, PidfdFlags};
 use crate::DaemonError;
 use crate::door::{self, Door, Guest};
 use crate::poller::{Poller, Token};
+use crate::users::Users;
 
 /// What the sessions of a service have in common.
 #[derive(Clone, Copy, Debug)]
@@ -93,12 +94,10 @@ impl<S> Session<S> {
 }
 
 impl<S> Sessions<S> {
-    /// Listens at a path. Nobody is let in before [`open`](Self::open).
-    pub(crate) fn listen(path: &Path, kind: Kind) -> Result<Self, DaemonError> {
-        Ok(Self::behind(
-            Door::listen(path, kind.backlog, kind.door)?,
-            kind,
-        ))
+    /// Listens at a path, for the device's users. Nobody is let in before [`open`](Self::open).
+    pub(crate) fn listen(path: &Path, kind: Kind, users: Users) -> Result<Self, DaemonError> {
+        let door = Door::listen(path, kind.backlog, kind.door, users)?;
+        Ok(Self::behind(door, kind))
     }
 
     /// Sessions to which nobody comes, but whoever is put in.

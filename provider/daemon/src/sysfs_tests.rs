@@ -47,7 +47,7 @@ fn the_libraries_find_what_they_read() {
     let temp = tempfile::tempdir().unwrap();
     let dir = RuntimeDir::resolve(Some(temp.path()));
     let premises = dir.prepare().unwrap();
-    let mut image = Image::create(&premises).unwrap();
+    let mut image = Image::create(&premises, false).unwrap();
     let (info, gid) = (info(), gid());
     image
         .show(&View {
@@ -136,7 +136,7 @@ fn changes_are_written_and_nothing_else() {
     let temp = tempfile::tempdir().unwrap();
     let dir = RuntimeDir::resolve(Some(temp.path()));
     let premises = dir.prepare().unwrap();
-    let mut image = Image::create(&premises).unwrap();
+    let mut image = Image::create(&premises, false).unwrap();
     let (mut info, gid) = (info(), gid());
     image.show(&view(&info, vec![&gid])).unwrap();
     let port = dir.sysfs().join("class/infiniband/ferroce0/ports/1");

@@ -69,6 +69,13 @@ pub(crate) fn enlarge(socket: &OwnedFd, bytes: usize) {
     }
 }
 
+/// Keeps whoever has the socket from having the kernel choose otherwise which process of the device
+/// gets a packet.
+pub(crate) fn lock(socket: &OwnedFd) -> Result<(), DaemonError> {
+    let option = (libc::SOL_SOCKET, libc::SO_LOCK_FILTER);
+    udp::set(socket, option, 1).map_err(DaemonError::os("locking a socket's filter"))
+}
+
 /// A name in the network namespace's abstract unix sockets that only one process can hold.
 pub(crate) fn claim(address: SocketAddr) -> Result<OwnedFd, DaemonError> {
     let doing = || format!("claiming {address}");

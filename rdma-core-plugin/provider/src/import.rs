@@ -9,6 +9,7 @@
 use crate::command_fd::original;
 use crate::guard::{self, Errno, explain};
 use crate::open::{self, duplicate};
+use crate::stand_in;
 use ferroce_cabi::uverbs::{SHIM_ADOPT, shim_adopt};
 use ferroce_cabi::*;
 use libc::c_int;
@@ -16,11 +17,9 @@ use std::ffi::CStr;
 
 /// The shim's part: libibverbs asks the command descriptor for the context's asynchronous events.
 fn adopt() -> Option<shim_adopt> {
-    // SAFETY: a constant name, and the type that the shim's function of this name has.
-    unsafe {
-        let address = libc::dlsym(libc::RTLD_DEFAULT, SHIM_ADOPT.as_ptr());
-        (!address.is_null()).then(|| std::mem::transmute::<*mut libc::c_void, shim_adopt>(address))
-    }
+    let address = stand_in::of_shim(SHIM_ADOPT)?;
+    // SAFETY: the type that the shim's function of this name has.
+    Some(unsafe { std::mem::transmute::<*mut libc::c_void, shim_adopt>(address) })
 }
 
 /// The `N` of a device that libibverbs calls `uverbsN`.

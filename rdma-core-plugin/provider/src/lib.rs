@@ -35,6 +35,7 @@ mod qp_create;
 mod requests;
 mod srq;
 mod srq_create;
+mod stand_in;
 mod tag_matching;
 mod thread_domain;
 mod unoffered;
@@ -53,5 +54,6 @@ extern "C" fn constructor() {
     let _ = std::panic::catch_unwind(|| {
         log::start();
         device::register();
+        stand_in::begin();
     });
 }

@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::guard::{self, Errno};
 use crate::libibverbs::{self, library};
 use crate::operations;
+use crate::stand_in;
 use ferroce_cabi::*;
 use ferroce_engine::{Context as EngineContext, Hca, RuntimeDir};
 use libc::{c_int, c_void};
@@ -20,7 +21,8 @@ pub(crate) unsafe extern "C" fn alloc_context(
 ) -> *mut verbs_context {
     let mut cmd_fd = OwnedCommandFd(cmd_fd);
     guard::run(|| {
-        let open = || EngineContext::open(Hca::open(&RuntimeDir::resolve(None))?);
+        stand_in::look_again();
+        let open = || EngineContext::open(Hca::open(&RuntimeDir::of_programs())?);
         let engine = open().map_err(|error| {
             // The one failure that a user must be told about in words: no daemon, port taken, no
             // free slot.

@@ -65,6 +65,25 @@ impl Image {
         );
     }
 
+    /// Takes this directory in a process that has none by its environment. `false`: there is one
+    /// already, or it is too long.
+    pub(crate) fn settle(&self, path: &CStr) -> bool {
+        let taken =
+            self.state
+                .compare_exchange(ABSENT, LOCATING, Ordering::Acquire, Ordering::Relaxed);
+        if taken.is_err() {
+            return false;
+        }
+
+        // SAFETY: this thread alone is in LOCATING.
+        let directory = unsafe { &mut *self.directory.get() };
+        let len = absolute(path.to_bytes(), &mut directory.0);
+        directory.1 = len.unwrap_or(0);
+        let state = if len.is_some() { PRESENT } else { ABSENT };
+        self.state.store(state, Ordering::Release);
+        len.is_some()
+    }
+
     /// The runtime directory, if this process has one.
     pub(crate) fn directory(&self) -> Option<&[u8]> {
         if self.state.load(Ordering::Acquire) == UNKNOWN {

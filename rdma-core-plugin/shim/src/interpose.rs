@@ -4,10 +4,11 @@
 mod copies;
 mod mlx5;
 mod sockets;
+pub(crate) mod table;
 
 use crate::image::{self, IMAGE, Rewritten};
 use crate::next::call_next;
-use crate::{command, descriptors, interfaces, rdma_cm, sys, umad};
+use crate::{command, descriptors, interfaces, rdma_cm, stand_in, sys, umad};
 use libc::{
     DIR, FILE, c_char, c_int, c_uint, c_ulong, c_void, dirent, dirent64, ifaddrs, mode_t, size_t,
     ssize_t,
@@ -73,12 +74,33 @@ path_functions! {
     fn realpath(@path, resolved: *mut c_char) -> *mut c_char = null_mut();
     fn __realpath_chk(@path, resolved: *mut c_char, room: size_t) -> *mut c_char = null_mut();
     fn canonicalize_file_name(@path) -> *mut c_char = null_mut();
-    fn opendir(@path) -> *mut DIR = null_mut();
     fn scandir(@path, list: *mut *mut *mut dirent, filter: Filter, order: Order) -> c_int = -1;
     fn scandir64(@path, list: *mut *mut *mut dirent64, filter: Filter, order: Order) -> c_int = -1;
     fn fopen(@path, mode: *const c_char) -> *mut FILE = null_mut();
     fn fopen64(@path, mode: *const c_char) -> *mut FILE = null_mut();
     fn inotify_add_watch(fd: c_int, @path, mask: u32) -> c_int = -1;
+}
+
+/// # Safety
+/// As `opendir(3)`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, allow(dead_code))]
+pub(crate) unsafe extern "C" fn opendir(path: *const c_char) -> *mut DIR {
+    // libibverbs looks for devices: a good moment to look for libraries that have come since.
+    stand_in::look_again();
+
+    let mut rewritten = Rewritten::new();
+    // SAFETY: the caller's path is null or NUL-terminated.
+    let path = match unsafe { image::concerns(path) } {
+        // SAFETY: not null, as it concerns us.
+        true => unsafe { rewritten.path(path) },
+        false => path,
+    };
+    if path.is_null() {
+        sys::set_errno(libc::ENAMETOOLONG);
+        return null_mut();
+    }
+    call_next!(opendir(path => *const c_char) -> *mut DIR, null_mut())
 }
 
 /// Stands in front of functions that open a path and return its descriptor.
@@ -241,18 +263,33 @@ pub(crate) unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: size
     }
 }
 
+/// Reads from a descriptor that is a umad file; `None`: it is none.
+///
+/// # Safety
+/// The buffer is writable.
+unsafe fn read_umad(fd: c_int, buf: *mut c_void, count: size_t) -> Option<ssize_t> {
+    if !descriptors::umad(fd) {
+        return None;
+    }
+    // SAFETY: as the caller promises.
+    match unsafe { umad::read(fd, buf, count) } {
+        Some(Ok(n)) => Some(n as ssize_t),
+        Some(Err(errno)) => Some(sys::fail(errno) as ssize_t),
+        None => {
+            descriptors::set(fd, None);
+            None
+        }
+    }
+}
+
 /// # Safety
 /// As `read(2)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
 pub(crate) unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, count: size_t) -> ssize_t {
-    if descriptors::umad(fd) {
-        // SAFETY: the caller's buffer.
-        match unsafe { umad::read(fd, buf, count) } {
-            Some(Ok(n)) => return n as ssize_t,
-            Some(Err(errno)) => return sys::fail(errno) as ssize_t,
-            None => drop(descriptors::set(fd, None)),
-        }
+    // SAFETY: the caller's buffer.
+    if let Some(n) = unsafe { read_umad(fd, buf, count) } {
+        return n;
     }
     call_next!(read(fd => c_int, buf => *mut c_void, count => size_t) -> ssize_t, -1)
 }
@@ -267,9 +304,11 @@ pub(crate) unsafe extern "C" fn __read_chk(
     count: size_t,
     room: size_t,
 ) -> ssize_t {
-    if descriptors::umad(fd) && count <= room {
+    if count <= room {
         // SAFETY: the caller's buffer.
-        return unsafe { read(fd, buf, count) };
+        if let Some(n) = unsafe { read_umad(fd, buf, count) } {
+            return n;
+        }
     }
     call_next!(__read_chk(fd => c_int, buf => *mut c_void, count => size_t, room => size_t) -> ssize_t, -1)
 }

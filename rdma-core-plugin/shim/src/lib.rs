@@ -8,6 +8,9 @@
 //! `NETLINK_RDMA` sockets. To libfabric, which takes no loopback interface, it shows the address of
 //! a port as one of no such interface.
 //!
+//! A program that did not preload it can have it, too, if the device is the machine's: see
+//! [`stand_in`].
+//!
 //! It sits in every process below `ferroce run`, shells included. So it looks at the first bytes of
 //! a path and at one table entry of a descriptor and otherwise passes the call on; it starts no
 //! thread, allocates nothing from the heap, takes no lock but for commands that it carries and maps
@@ -28,6 +31,7 @@ mod lock;
 mod netlink;
 mod next;
 mod rdma_cm;
+mod stand_in;
 mod sys;
 mod umad;
 
@@ -38,4 +42,14 @@ static CONSTRUCTOR: extern "C" fn() = constructor;
 
 extern "C" fn constructor() {
     image::IMAGE.locate();
+    // Of the machine's own device, which is not the one that this process is to see.
+    // SAFETY: constant names; before the program's code there are no other threads.
+    unsafe {
+        if image::IMAGE.directory().is_some()
+            && !libc::getenv(c"SYSFS_PATH".as_ptr()).is_null()
+            && next::is_preloaded()
+        {
+            libc::unsetenv(c"SYSFS_PATH".as_ptr());
+        }
+    }
 }

@@ -1,7 +1,34 @@
 //! Finding the functions that the shim stands in front of.
 
+use ferroce_cabi::uverbs::SHIM_ADOPT;
 use libc::{c_char, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Where they are looked for in a process that did not preload the shim: what the program itself
+/// would call. Null: the shim is preloaded, and they are in the libraries after it.
+static PROGRAM: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The shim was loaded late: there are no libraries after it. `false`: there is no program to ask.
+pub(crate) fn ask_the_program() -> bool {
+    // SAFETY: no name stands for the program itself; nothing is loaded.
+    let program = unsafe { libc::dlopen(std::ptr::null(), libc::RTLD_LAZY) };
+    PROGRAM.store(program, Ordering::Release);
+    !program.is_null()
+}
+
+/// Whether the program's own calls come to the shim.
+pub(crate) fn is_preloaded() -> bool {
+    // SAFETY: constant names; no name stands for the program itself, and nothing is loaded.
+    unsafe {
+        let program = libc::dlopen(std::ptr::null(), libc::RTLD_LAZY);
+        !program.is_null() && !libc::dlsym(program, SHIM_ADOPT.as_ptr()).is_null()
+    }
+}
+
+/// Whether the shim was loaded late.
+pub(crate) fn is_late() -> bool {
+    !PROGRAM.load(Ordering::Acquire).is_null()
+}
 
 /// One function of the libraries after the shim, resolved when it is first called.
 pub(crate) struct Next {
@@ -34,12 +61,20 @@ impl Next {
 
     #[cold]
     fn resolve(&self) -> *mut c_void {
-        // SAFETY: a constant, NUL-terminated name. `dlsym` may be called before constructors have
-        // run.
-        let mut address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name) };
-        if address.is_null() {
-            address = old(self.name);
+        let program = PROGRAM.load(Ordering::Acquire);
+        let late = (!program.is_null()).then_some(program);
+        let mut address: *mut c_void = std::ptr::null_mut();
+        for place in late.into_iter().chain([libc::RTLD_NEXT]) {
+            if address.is_null() {
+                // SAFETY: a constant, NUL-terminated name. `dlsym` may be called before
+                // constructors have run.
+                address = unsafe { libc::dlsym(place, self.name) };
+            }
+            if address.is_null() {
+                address = old(place, self.name);
+            }
         }
+
         self.address.store(address, Ordering::Relaxed);
         address
     }
@@ -48,19 +83,19 @@ impl Next {
 /// A function that new programs can no longer link to (`__xstat`), which `dlsym` does not show:
 /// glibc has it under the oldest version of its symbols.
 #[cfg(target_env = "gnu")]
-fn old(name: *const c_char) -> *mut c_void {
+fn old(place: *mut c_void, name: *const c_char) -> *mut c_void {
     const BASE_VERSION: *const c_char = match cfg!(target_arch = "x86_64") {
         true => c"GLIBC_2.2.5".as_ptr(),
         false => c"GLIBC_2.17".as_ptr(),
     };
     // SAFETY: constant, NUL-terminated names.
-    unsafe { libc::dlvsym(libc::RTLD_NEXT, name, BASE_VERSION) }
+    unsafe { libc::dlvsym(place, name, BASE_VERSION) }
 }
 
 /// Other C libraries give their symbols no versions: what `dlsym` does not show is not there, and
 /// no program calls it.
 #[cfg(not(target_env = "gnu"))]
-fn old(_: *const c_char) -> *mut c_void {
+fn old(_: *mut c_void, _: *const c_char) -> *mut c_void {
     std::ptr::null_mut()
 }
 

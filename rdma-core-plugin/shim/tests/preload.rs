@@ -310,3 +310,51 @@ fn programs_that_know_nothing_of_rdma_run_as_before() {
     );
     assert_eq!(String::from_utf8_lossy(&out.stderr), "");
 }
+
+/// Loaded late, the shim is called by the libraries that it stands in for, however these were
+/// linked, and by no other; one that comes later has its turn when devices are listed.
+#[test]
+fn loaded_late_it_stands_in_for_libraries_of_rdma_alone() {
+    let lab = Lab::new();
+    let opens = |name: &str, soname: &str, options: &[&str]| {
+        let text = format!(
+            "#include <dirent.h>\n#include <fcntl.h>\n\
+             int {name}(const char *path) {{ return open(path, O_RDONLY); }}\n\
+             DIR *{name}_list(const char *path) {{ return opendir(path); }}\n"
+        );
+        lab.library_with(soname, &text, "", options)
+    };
+    let locked = opens("locked", "libibverbs.so.1", &["-Wl,-z,relro,-z,now"]);
+    let lazy = opens("lazy", "librdmacm-12ab.so.1", &["-Wl,-z,lazy,-z,norelro"]);
+    let plain = opens("no_plt", "libibumad.so.3", &["-fno-plt"]);
+    let other = opens("other", "libother.so.1", &[]);
+    let later = opens("later", "libibverbs-later.so", &[]);
+
+    let body = r#"
+        extern int locked(const char *), lazy(const char *), no_plt(const char *), other(const char *);
+        extern DIR *locked_list(const char *);
+        struct { uint32_t seen, tables, slots, refused; const char *why; } done = { 0 };
+        CHECK(lazy(IBDEV) == -1);
+        void *shim = dlopen(getenv("SHIM"), RTLD_NOW | RTLD_LOCAL);
+        CHECK(shim);
+        int (*stand_in)(const char *, void *) = (int (*)(const char *, void *))dlsym(shim, "ferroce_shim_stand_in");
+        CHECK(stand_in && locked(IBDEV) == -1);
+        CHECK(stand_in(getenv("LAB"), &done) == 0);
+        CHECK(done.tables == 3 && done.slots == 6 && done.refused == 0 && !done.why);
+        expect(locked(IBDEV), "ferroce0\n");
+        expect(lazy(IBDEV), "ferroce0\n");
+        expect(no_plt(IBDEV), "ferroce0\n");
+        CHECK(other(IBDEV) == -1 && open(IBDEV, O_RDONLY) == -1);
+
+        void *later = dlopen("LATER", RTLD_NOW);
+        CHECK(later);
+        int (*opens)(const char *) = (int (*)(const char *))dlsym(later, "later");
+        CHECK(opens && opens(IBDEV) == -1);
+        CHECK(locked_list("/sys/class/infiniband"));
+        expect(opens(IBDEV), "ferroce0\n");
+        CHECK(stand_in(getenv("LAB"), &done) == 0 && done.tables == 4 + 3 && done.slots == 6);
+    "#;
+
+    let body = body.replace("LATER", &later.display().to_string());
+    lab.without(&body, &[&locked, &lazy, &plain, &other]);
+}

@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::packages::which;
 
@@ -77,8 +79,25 @@ fn get(packages: &[&str]) -> Result<()> {
     apt(&arguments)
 }
 
+/// For how long apt-get has been at it, on a terminal and nowhere else.
+fn progress(what: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{spinner} apt-get {msg} {elapsed_precise}");
+    let bar = ProgressBar::new_spinner().with_message(what.to_owned());
+    let bar = match style {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    };
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}
+
 fn apt(arguments: &[&str]) -> Result<()> {
     let root = rustix::process::geteuid().is_root();
+    if !root {
+        // The password is asked for before there is a bar that would be drawn over the question.
+        let _ = Command::new("sudo").arg("-v").status();
+    }
+    let bar = progress(arguments[0]);
     let mut command = if root {
         Command::new("env")
     } else {
@@ -95,10 +114,14 @@ fn apt(arguments: &[&str]) -> Result<()> {
 
     command
         .args(["DEBIAN_FRONTEND=noninteractive", "apt-get"])
+        // Somebody else may be installing: he is waited for, not run into.
+        .args(["-o", "DPkg::Lock::Timeout=300"])
         .args(arguments)
         .stdout(Stdio::null());
 
-    let status = command.status().context("apt-get")?;
+    let status = command.status().context("apt-get");
+    bar.finish_and_clear();
+    let status = status?;
     if status.success() {
         Ok(())
     } else {

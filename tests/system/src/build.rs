@@ -1,6 +1,7 @@
 //! Builds the product, in release mode as a rule, and says where the results are.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,7 +16,11 @@ pub const PRODUCT: &[&str] = &[
     "ferroce-provider",
     "ferroce-shim",
     "ferroce-ibta",
+    "ferroce-k8s-device-plugin",
 ];
+
+/// Those of them that a program needs to see a device, which take the least time to build.
+const DEVICE: &[&str] = &["ferroce", "ferroced", "ferroce-provider", "ferroce-shim"];
 
 /// The shared objects: as cargo names them, and under their final names. The provider has more
 /// names, one for each version of libibverbs' private interface (`ferroce_cabi::pabi`).
@@ -28,7 +33,12 @@ pub const LIBRARIES: &[(&str, &str)] = &[
 pub const DRIVER: &str = "libferroce-provider.so";
 
 /// The programs.
-pub const PROGRAMS: &[&str] = &["ferroce", "ferroced", "ferroce-ibta"];
+pub const PROGRAMS: &[&str] = &[
+    "ferroce",
+    "ferroced",
+    "ferroce-ibta",
+    "ferroce-k8s-device-plugin",
+];
 
 /// Where cargo puts release builds: this very program is one.
 pub fn release_dir() -> Result<PathBuf> {
@@ -63,13 +73,23 @@ pub fn fetch() {
     let _ = command.stderr(Stdio::null()).status();
 }
 
-/// Builds the product and answers the directory that holds it.
+/// Builds the product and answers the directory that holds it. That may take minutes, in which
+/// cargo shows how far it is.
 pub fn product() -> Result<PathBuf> {
-    packages(PRODUCT)
+    built(PRODUCT, &[])
+}
+
+/// Builds what of it a program needs to see a device, likewise.
+pub fn device() -> Result<PathBuf> {
+    built(DEVICE, &[])
 }
 
 /// Builds some packages and answers the directory that holds the results.
 pub fn packages(names: &[&str]) -> Result<PathBuf> {
+    built(names, &["--quiet"])
+}
+
+fn built(names: &[&str], options: &[&str]) -> Result<PathBuf> {
     let dir = release_dir()?;
 
     // In the mode that this program was built in: `cargo run --profile unit -p xtask` tries the
@@ -81,7 +101,8 @@ pub fn packages(names: &[&str]) -> Result<PathBuf> {
     };
     println!("xtask: building in {profile} mode: {}", names.join(" "));
     let mut command = cargo();
-    command.args(["build", "--locked", "--profile", profile, "--quiet"]);
+    command.args(["build", "--locked", "--profile", profile]);
+    command.args(options);
     for name in names {
         command.args(["--package", name]);
     }
@@ -94,8 +115,8 @@ pub fn packages(names: &[&str]) -> Result<PathBuf> {
 }
 
 /// The package of libexs, the archive that cargo makes of it, and its name at run time.
-const EXS: &str = "ferroce-exs";
-const EXS_ARCHIVE: &str = "libexs.a";
+pub(crate) const EXS: &str = "ferroce-exs";
+pub(crate) const EXS_ARCHIVE: &str = "libexs.a";
 /// What programs are linked against.
 pub const EXS_SONAME: &str = "libexs.so.1";
 
@@ -126,16 +147,13 @@ fn link_exs() -> Result<PathBuf> {
     // Under another name first: cases run beside each other, and one of them may be using it.
     let unfinished = dir.join(format!("{EXS_SONAME}.{}", std::process::id()));
     let mut command = Command::new("cc");
-    command
-        .args(["-shared", "-Wl,--gc-sections", "-Wl,--no-undefined"])
-        .arg(format!("-Wl,-soname,{EXS_SONAME}"))
-        .arg(format!("-Wl,--version-script={}", map.display()))
-        .arg("-o")
-        .arg(&unfinished)
-        .arg("-Wl,--whole-archive")
-        .arg(&archive)
-        .arg("-Wl,--no-whole-archive")
-        .args(["-lrdmacm", "-libverbs", "-lpthread", "-ldl", "-lm"]);
+    command.args(exs_link(&archive, &unfinished)).args([
+        "-lrdmacm",
+        "-libverbs",
+        "-lpthread",
+        "-ldl",
+        "-lm",
+    ]);
 
     let output = command.output().context("cc")?;
     if !output.status.success() {
@@ -152,6 +170,21 @@ fn link_exs() -> Result<PathBuf> {
         .with_context(|| format!("{}", unfinished.display()))?;
     moved(&unfinished, &dir.join("libexs.so"))?;
     Ok(dir)
+}
+
+/// How a C compiler links libexs, but for the libraries that it needs.
+pub(crate) fn exs_link(archive: &Path, library: &Path) -> Vec<OsString> {
+    let map = workspace().join("exs/libexs.map");
+    let mut words: Vec<OsString> = ["-shared", "-Wl,--gc-sections", "-Wl,--no-undefined"]
+        .map(OsString::from)
+        .into();
+    words.push("-Wl,--build-id=sha1".into());
+    words.push(format!("-Wl,-soname,{EXS_SONAME}").into());
+    words.push(format!("-Wl,--version-script={}", map.display()).into());
+    words.extend(["-o".into(), library.into()]);
+    words.extend(["-Wl,--whole-archive".into(), archive.into()]);
+    words.push("-Wl,--no-whole-archive".into());
+    words
 }
 
 /// The user's directory for what is worth keeping between checkouts.

@@ -14,7 +14,7 @@ use crate::programs::perftest::Pair;
 /// Runs it.
 pub fn run() -> Result<()> {
     packages::ensure(packages::DEMO)?;
-    let programs = build::product()?;
+    let programs = build::device()?;
     let dir = tempfile::tempdir()?;
     let pair = Pair {
         tool: "ib_write_bw".to_owned(),

@@ -19,6 +19,7 @@ pub mod ibta_rxe;
 pub mod install;
 pub mod interop;
 mod lab;
+pub mod package;
 pub mod packages;
 pub mod pages;
 pub mod portable;

@@ -10,6 +10,10 @@ use anyhow::{Result, bail};
 
 use crate::apt;
 
+mod documents;
+
+pub use documents::{DOCUMENTS, README};
+
 /// Something that a command uses, and the package that brings it.
 #[derive(Clone, Copy)]
 pub struct Need {
@@ -79,6 +83,18 @@ pub const VERBS: &[Need] = &[
     program("iproute2", "ip"),
     program("util-linux", "nsenter"),
     program("tshark", "tshark"),
+];
+
+/// What users of the machine's device run.
+pub const SYSTEM: &[Need] = &[
+    program("perftest", "ib_write_bw"),
+    program("ibverbs-utils", "ibv_devinfo"),
+    program("rdmacm-utils", "rping"),
+    program("python3", "python3"),
+    program("iproute2", "rdma"),
+    program("passwd", "useradd"),
+    program("systemd", "systemd-analyze"),
+    program("util-linux", "nsenter"),
 ];
 
 /// What the conformance suite's tests run: its reports are looked at in a browser.
@@ -266,6 +282,40 @@ pub const PORTABLE: &[Need] = &[
     program("binutils", "readelf"),
 ];
 
+/// What makes packages.
+pub const PACKAGE: &[Need] = &[
+    program("binutils", "objcopy"),
+    program("dpkg-dev", "dpkg-gensymbols"),
+    program("rpm", "rpmbuild"),
+    file(
+        "python3-wheel",
+        "/usr/lib/python3/dist-packages/wheel/__init__.py",
+    ),
+    program("xz-utils", "xz"),
+    program("gzip", "gzip"),
+];
+
+/// What tries packages: makes them, and file systems to install them in.
+pub const PACKAGING: &[Need] = &[
+    program("perftest", "ib_write_bw"),
+    program("mmdebstrap", "mmdebstrap"),
+    program("uidmap", "newuidmap"),
+    program("tar", "tar"),
+    program("mount", "mount"),
+    program("iproute2", "ip"),
+    program("util-linux", "nsenter"),
+    program("pkgconf", "pkg-config"),
+];
+
+/// Environments of Python.
+pub const PYTHON_VENV: &[Need] = &[file(
+    "python3-venv",
+    "/usr/share/doc/python3-venv/copyright",
+)];
+
+/// Who knows Debian's rules.
+pub const LINTIAN: &[Need] = &[program("lintian", "lintian")];
+
 /// What makes other distributions' file systems and runs programs in them.
 pub const ROOTS: &[Need] = &[
     program("mmdebstrap", "mmdebstrap"),
@@ -275,6 +325,27 @@ pub const ROOTS: &[Need] = &[
     program("mount", "mount"),
     program("iproute2", "ip"),
     program("util-linux", "nsenter"),
+];
+
+/// What runs containers, and what is in them; what Kubernetes' stand-in is made of.
+pub const CONTAINERS: &[Need] = &[
+    program("podman", "podman"),
+    program("crun", "crun"),
+    program("bubblewrap", "bwrap"),
+    program("mmdebstrap", "mmdebstrap"),
+    program("tar", "tar"),
+    program("iproute2", "ip"),
+    program("util-linux", "nsenter"),
+    program("musl-tools", "musl-gcc"),
+    file(
+        "python3-grpcio",
+        "/usr/lib/python3/dist-packages/grpc/__init__.py",
+    ),
+    file(
+        "python3-protobuf",
+        "/usr/lib/python3/dist-packages/google/protobuf/__init__.py",
+    ),
+    program("protobuf-compiler", "protoc"),
 ];
 
 /// What runs programs of another architecture.
@@ -316,6 +387,14 @@ pub fn ensure(needs: &[Need]) -> Result<()> {
         absent = missing(needs);
     }
     Ok(())
+}
+
+/// The packages of these needs, sorted.
+#[cfg(test)]
+pub(crate) fn names(needs: &[Need]) -> Vec<&'static str> {
+    let mut names: Vec<_> = needs.iter().map(|need| need.package).collect();
+    names.sort_unstable();
+    names
 }
 
 /// Where a program is, if anywhere.

@@ -6,6 +6,8 @@
 //! PyPI, in fixed versions, and are kept outside the repository. What comes out is looked at: the
 //! versions that the dynamic linker will ask for are in each file.
 
+mod exs;
+
 use std::env;
 use std::fs;
 use std::iter;
@@ -18,7 +20,10 @@ use clap::ValueEnum;
 
 use crate::build;
 use crate::install;
+use crate::package::command::output_of;
 use crate::packages;
+
+pub(crate) use exs::exs;
 
 /// The oldest glibc that the results run with: the oldest that Rust's own library supports. CentOS
 /// 7 has it.
@@ -86,7 +91,8 @@ impl Target {
             // A static program could load no libibverbs. Rust must not ask for one, and Zig makes
             // one unless told otherwise.
             Target::X86_64Musl => "-C target-feature=-crt-static -C link-arg=-dynamic",
-            _ => "",
+            // By which debuggers find the symbols of a file that has none any more.
+            _ => "-C link-arg=-Wl,--build-id=sha1",
         }
     }
 
@@ -110,9 +116,14 @@ const TOOLS: &[&str] = &["cargo-zigbuild==0.24.0", "ziglang==0.17.1"];
 /// The system's Python: its pip is the package that is asked for.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// Builds, checks and copies.
-pub fn run(target: Target, prefix: &Path) -> Result<()> {
-    for path in built_below(target, prefix)? {
+/// Builds, checks and copies; with `musl` also the libraries that containers of musl need.
+pub fn run(target: Target, prefix: &Path, musl: bool) -> Result<()> {
+    let mut installed = built_below(target, prefix)?;
+    if musl {
+        let beside = self::prefix(Target::X86_64Musl)?;
+        installed.extend(install::copy_musl(&beside, prefix)?);
+    }
+    for path in installed {
         println!("{}", path.display());
     }
     if target != Target::X86_64Musl {
@@ -122,19 +133,29 @@ pub fn run(target: Target, prefix: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The same for tests, built once: the prefix.
+/// The same for tests: the prefix.
 pub fn prefix(target: Target) -> Result<PathBuf> {
-    static BUILT: Mutex<Vec<Target>> = Mutex::new(Vec::new());
     let prefix = build::scratch("portable")?.join(target.name());
-    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
-    if !built.contains(&target) {
-        built_below(target, &prefix)?;
-        built.push(target);
-    }
+    built_below(target, &prefix)?;
     Ok(prefix)
 }
 
 fn built_below(target: Target, prefix: &Path) -> Result<Vec<PathBuf>> {
+    let mut installed = install::copy(&product(target)?, prefix)?;
+    installed.extend(install::copy_data(prefix)?);
+    Ok(installed)
+}
+
+/// Builds programs and libraries, once, and checks them; answers the directory that holds them, as
+/// cargo names them.
+pub(crate) fn product(target: Target) -> Result<PathBuf> {
+    static BUILT: Mutex<Vec<Target>> = Mutex::new(Vec::new());
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = results(target)?;
+    if built.contains(&target) {
+        return Ok(dir);
+    }
+
     println!("xtask: building for {}", target.asked());
     let mut command = zigbuild(target)?;
     command.arg("--release");
@@ -146,12 +167,23 @@ fn built_below(target: Target, prefix: &Path) -> Result<Vec<PathBuf>> {
         bail!("cargo zigbuild failed: {status}");
     }
 
-    let mut installed = install::copy(&results(target)?, prefix)?;
-    for file in &installed {
-        check(target, file)?;
+    let libraries = build::LIBRARIES.iter().map(|(built, _)| built);
+    for name in build::PROGRAMS.iter().chain(libraries) {
+        check(target, &dir.join(name), &[])?;
     }
-    installed.push(install::copy_data(prefix)?);
-    Ok(installed)
+    built.push(target);
+    Ok(dir)
+}
+
+/// The newest glibc that a file needs.
+pub(crate) fn newest_glibc(file: &Path) -> Result<(u32, u32)> {
+    let wants = wanted(file)?;
+    let newest = wants
+        .versions
+        .iter()
+        .filter_map(|version| glibc(version))
+        .max();
+    newest.with_context(|| format!("{} needs no glibc", file.display()))
 }
 
 /// Builds the tests of some packages; answers their programs.
@@ -184,9 +216,7 @@ fn zigbuild(target: Target) -> Result<Command> {
     let mut command = build::cargo();
     command.args(["zigbuild", "--locked", "--quiet", "--target"]);
     command.arg(target.asked());
-    if !target.flags().is_empty() {
-        command.env("RUSTFLAGS", target.flags());
-    }
+    command.env("RUSTFLAGS", target.flags());
 
     let path = env::var_os("PATH").unwrap_or_default();
     let path = env::join_paths(iter::once(tools.join("bin")).chain(env::split_paths(&path)))?;
@@ -235,13 +265,13 @@ fn tools() -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// Fails if the dynamic linker of an old distribution would refuse a file.
-fn check(target: Target, file: &Path) -> Result<()> {
-    let mut readelf = Command::new("readelf");
-    readelf.args(["-dVW"]).arg(file);
-    let wants = wants(&output_of(&mut readelf)?);
+/// Fails if the dynamic linker of an old distribution would refuse a file, which may need these
+/// libraries beside the C library's.
+fn check(target: Target, file: &Path, beside: &[&str]) -> Result<()> {
+    let wants = wanted(file)?;
     let (major, minor) = GLIBC;
-    for version in &wants.versions {
+    let foreign = |version: &str| !beside.is_empty() && !version.starts_with("GLIBC_");
+    for version in wants.versions.iter().filter(|version| !foreign(version)) {
         if glibc(version).is_none_or(|needed| needed > GLIBC) {
             bail!(
                 "{} needs {version}, newer than glibc {major}.{minor}",
@@ -250,8 +280,8 @@ fn check(target: Target, file: &Path) -> Result<()> {
         }
     }
 
-    for library in &wants.libraries {
-        if !target.libraries().contains(&library.as_str()) {
+    for library in wants.libraries.iter().map(String::as_str) {
+        if !target.libraries().contains(&library) && !beside.contains(&library) {
             bail!(
                 "{} needs {library}, which is not of the C library",
                 file.display()
@@ -265,6 +295,12 @@ fn check(target: Target, file: &Path) -> Result<()> {
     }
 
     Ok(())
+}
+
+fn wanted(file: &Path) -> Result<Wants> {
+    let mut readelf = Command::new("readelf");
+    readelf.args(["-dVW"]).arg(file);
+    Ok(wants(&output_of(&mut readelf)?))
 }
 
 /// What a file asks of the dynamic linker.
@@ -302,16 +338,6 @@ fn glibc(version: &str) -> Option<(u32, u32)> {
     let mut numbers = version.strip_prefix("GLIBC_")?.split('.');
     let mut number = || numbers.next()?.parse().ok();
     Some((number()?, number()?))
-}
-
-/// What a command prints, if it succeeds.
-fn output_of(command: &mut Command) -> Result<String> {
-    let line = crate::harness::process::line_of(command);
-    let output = command.output().with_context(|| line.clone())?;
-    if !output.status.success() {
-        bail!("{line}: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[cfg(test)]
@@ -354,15 +380,10 @@ Version needs section '.gnu.version_r' contains 1 entry:
     #[test]
     fn this_machines_own_programs_are_found_to_need_more() {
         let this = env::current_exe().unwrap();
-        let wants = wants(&output_of(Command::new("readelf").arg("-dVW").arg(&this)).unwrap());
+        let wants = wanted(&this).unwrap();
         assert!(!wants.versions.is_empty() && !wants.libraries.is_empty());
-        let newest = wants
-            .versions
-            .iter()
-            .filter_map(|version| glibc(version))
-            .max();
-        if newest > Some(GLIBC) {
-            assert!(check(Target::X86_64, &this).is_err());
+        if newest_glibc(&this).unwrap() > GLIBC {
+            assert!(check(Target::X86_64, &this, &[]).is_err());
         }
     }
 }

@@ -4,14 +4,20 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueHint};
+use ferroce_manual::For;
+
+use crate::cdi::arguments::Cdi;
+use crate::env::arguments::{self as env, Env};
+use crate::system::arguments::System;
 
 const AFTER_HELP: &str = "\
 ENVIRONMENT:
   FERROCE_RUNTIME_DIR  The runtime directory, if --runtime-dir is not given.
   XDG_RUNTIME_DIR      Its subdirectory `ferroce` is used if neither is given, unless it is another user's.
   FERROCE_LOOPBACK     `off`: programs send packets for others of the same device over sockets, not through memory.
-  FERROCE_IO_URING     `off`: programs receive with poll(2). FERROCE_GSO=off: each packet is a system call of its own.
+  FERROCE_IO_URING     `off`: programs receive with poll(2).
+  FERROCE_GSO          `off`: each packet leaves by itself, so that a capture on this machine shows it so, too.
   FERROCE_LOG          What the daemon logs, by default `info`; and what programs say on standard error, by default
                        nothing: `debug` why a verb is refused, states, errors and retransmissions of queue pairs,
                        `trace` every packet, `ferroce_provider=debug` or `ferroce_transport=trace` one part alone.
@@ -23,7 +29,8 @@ FILES:
   DIR/sys, DIR/dev     What programs see in place of /sys/class/infiniband* and /dev/infiniband.
   $XDG_CONFIG_HOME/ferroce/ferroce.toml, /etc/ferroce/ferroce.toml
                        Settings: addr, netdev, link_layer, cable, name, idle_exit,
-                       receive_buffer, stretch_timeouts, log.
+                       receive_buffer, stretch_timeouts, group, log.
+  /run/ferroce         The runtime directory of the machine's own device (`ferroce system`).
 
 EXIT STATUS:
   0 if all went well, 1 if not, 2 if the command line makes no sense. `ferroce run` has the exit status
@@ -35,15 +42,6 @@ EXAMPLES:
   ferroce run -- ib_write_bw & ferroce run -- ib_write_bw 127.0.0.1
   ferroce --runtime-dir /tmp/b up --addr 127.0.0.2
                        A second host, as it were, on the same machine.";
-
-const ENV_EXAMPLES: &str = "\
-EXAMPLES:
-  eval \"$(ferroce env)\"; ibv_devinfo
-  eval \"$(ferroce env --unset)\"
-  ferroce env --github >> \"$GITHUB_ENV\"
-                       The steps that follow see the device.
-  ferroce env --dotenv > .env
-                       For direnv (`dotenv`) and others who read such files.";
 
 /// An RDMA device in software: run unmodified RDMA programs on any Linux machine.
 ///
@@ -58,7 +56,7 @@ pub(crate) struct Arguments {
     /// $FERROCE_RUNTIME_DIR, else $XDG_RUNTIME_DIR/ferroce, else /run/ferroce for root and
     /// /tmp/ferroce-UID for others]. It must be empty, missing, or ferroce's, and no other user may
     /// be able to change it or what is above it
-    #[arg(long, value_name = "DIR", global = true)]
+    #[arg(long, value_name = "DIR", global = true, value_hint = ValueHint::DirPath)]
     pub runtime_dir: Option<PathBuf>,
 
     #[command(subcommand)]
@@ -95,9 +93,10 @@ pub(crate) enum Command {
     Run(Run),
     /// Print what `run` sets, for a shell in which all programs are to see the device
     ///
-    /// `eval "$(ferroce env)"` in sh, bash or zsh; then `ib_write_bw` finds the device as it does
-    /// under `ferroce run`. If there is no daemon, one is started as by `run`. LD_PRELOAD and
-    /// RDMAV_DRIVERS keep what they held, and evaluated again nothing is there twice.
+    /// `eval "$(ferroce env)"` in sh, bash or zsh (fish and csh have options below); then
+    /// `ib_write_bw` finds the device as it does under `ferroce run`. If there is no daemon, one is
+    /// started as by `run`. LD_PRELOAD and RDMAV_DRIVERS keep what they held, and evaluated again
+    /// nothing is there twice.
     ///
     /// The daemon then stays until `ferroce down`, also one that `run` had started: nobody can tell
     /// when the shell will start a program. Where it has gone all the same, programs see no device
@@ -106,7 +105,7 @@ pub(crate) enum Command {
     ///
     /// What `run` does for a program of its own (sanitizers, and a word to who starts one that
     /// ignores LD_PRELOAD) is not done here.
-    #[command(after_long_help = ENV_EXAMPLES)]
+    #[command(after_long_help = env::EXAMPLES)]
     Env(Env),
     /// Be an InfiniBand switch, in the foreground
     ///
@@ -114,12 +113,40 @@ pub(crate) enum Command {
     /// other switches. A subnet manager somewhere on the fabric configures it:
     /// `ferroce run -- opensm`.
     Switch(Switch),
+    /// Wait until a server listens, or without a port until the device's ports are active
+    ///
+    /// For scripts that start a server in the background and then its client:
+    /// `ferroce run -- ib_write_bw & ferroce wait 18515; ferroce run -- ib_write_bw 127.0.0.1`.
+    /// The port of perftest is 18515, that of the pingpongs 18515, that of rping 7174. Nobody is
+    /// connected to, so a server that takes one client alone is left to its own. The exit status is
+    /// 1 where the time is over.
+    Wait(Wait),
+    /// Let containers have the device (Container Device Interface)
+    #[command(subcommand)]
+    Cdi(Cdi),
+    /// Offer the device to pods, as a device plugin of Kubernetes' kubelet
+    ///
+    /// Executes `ferroce-k8s-device-plugin`, which is installed beside this program; `ferroce
+    /// k8s-device-plugin --help` has its options.
+    #[command(disable_help_flag = true)]
+    K8sDevicePlugin {
+        /// Its options
+        #[arg(
+            trailing_var_arg = true,
+            allow_hyphen_values = true,
+            value_name = "OPTION"
+        )]
+        options: Vec<OsString>,
+    },
     /// Show the device, its addresses, the programs that use it, and counters
     Status {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
+    /// A device of the machine's, which programs see without `ferroce run`
+    #[command(subcommand)]
+    System(System),
     /// Look at what the device needs of this machine, and say what to do
     ///
     /// A line for each thing: `ok`, `note` where the device works but is slower than it could be or
@@ -150,6 +177,22 @@ pub(crate) enum Command {
         /// the device as `ports`
         #[arg(long, conflicts_with = "check")]
         json: bool,
+    },
+    /// Print the completions of this command for a shell
+    ///
+    /// Packages and `cargo xtask install` have put them where the shell looks. Elsewhere:
+    /// `eval "$(ferroce completions bash)"` in ~/.bashrc, the same with zsh in ~/.zshrc after
+    /// compinit, `ferroce completions fish | source` in fish's configuration.
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: For,
+    },
+    /// Write manual pages and completions of this command below a directory
+    #[command(hide = true)]
+    Manual {
+        /// Where to
+        dir: PathBuf,
     },
 }
 
@@ -184,7 +227,7 @@ pub(crate) struct Up {
     pub name: Option<String>,
 
     /// A TOML file with settings, used instead of the usual ones
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
 
     /// Leave after so many seconds without programs [default: stay]
@@ -238,50 +281,26 @@ pub(crate) struct Run {
     pub idle_exit: u64,
 
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        value_name = "COMMAND",
+        value_hint = ValueHint::CommandWithArguments
+    )]
     pub command: Vec<OsString>,
 }
 
-/// `ferroce env`.
+/// `ferroce wait`.
 #[derive(Debug, Args)]
-pub(crate) struct Env {
-    /// Print what undoes it; LD_PRELOAD and RDMAV_DRIVERS keep what else they hold, and the daemon
-    /// stays
-    #[arg(long, conflicts_with_all = ["github", "dotenv"])]
-    pub unset: bool,
+pub(crate) struct Wait {
+    /// The server's port: of TCP, on this machine, or of rdma_cm, at the device [default: none; the
+    /// device's ports are to become active, InfiniBand ones by a subnet manager]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
 
-    /// Print a JSON object of the variables; with --unset `null` is what is no longer set
-    #[arg(long, group = "form")]
-    json: bool,
-
-    /// Print NAME=VALUE lines, for the file that $GITHUB_ENV names
-    #[arg(long, group = "form")]
-    github: bool,
-
-    /// Print NAME='VALUE' lines, for a .env file
-    #[arg(long, group = "form")]
-    dotenv: bool,
-}
-
-/// In what form variables are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// For sh, bash and zsh to evaluate.
-    Shell,
-    Json,
-    Github,
-    Dotenv,
-}
-
-impl Env {
-    pub(crate) fn form(&self) -> Form {
-        match (self.json, self.github, self.dotenv) {
-            (true, _, _) => Form::Json,
-            (_, true, _) => Form::Github,
-            (_, _, true) => Form::Dotenv,
-            _ => Form::Shell,
-        }
-    }
+    /// For how many seconds
+    #[arg(long, value_name = "SECS", default_value_t = 30)]
+    pub timeout: u64,
 }
 
 #[cfg(test)]

@@ -197,7 +197,7 @@ fn tell_of(client: &mut Client, died: bool) -> Result<(), Error> {
     Ok(())
 }
 
-fn command(dir: &RuntimeDir) -> Result<Command, Error> {
+pub(crate) fn command(dir: &RuntimeDir) -> Result<Command, Error> {
     let exe = env::current_exe().map_err(Error::io("finding this program"))?;
     let program = exe.with_file_name("ferroced");
     if !program.is_file() {
@@ -211,16 +211,17 @@ fn command(dir: &RuntimeDir) -> Result<Command, Error> {
 }
 
 /// Runs `ferroced`, which returns when the daemon in the background is ready or has failed.
-fn start(command: &mut Command) -> Result<(), Error> {
+pub(crate) fn start(command: &mut Command) -> Result<(), Error> {
     let program = PathBuf::from(command.get_program());
     let status = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .status()
         .map_err(Error::io(format!("starting {}", program.display())))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(Error::NotStarted)
+    match status.code() {
+        Some(0) => Ok(()),
+        // Of its parser, which has said what it does not understand.
+        Some(2) => Err(Error::Misused),
+        _ => Err(Error::NotStarted),
     }
 }

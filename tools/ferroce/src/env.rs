@@ -9,13 +9,14 @@ use std::process::ExitCode;
 
 use ferroce_control::RuntimeDir;
 
-use crate::arguments::{Env, Form};
 use crate::daemon;
 use crate::error::Error;
 use crate::libraries::{self, DRIVER, Libraries, PRELOADED, appended};
 use crate::run::warn_if_unserved;
 use crate::show::print;
+use arguments::{Env, Form};
 
+pub(crate) mod arguments;
 mod forms;
 
 /// At what LD_PRELOAD is split.
@@ -36,6 +37,8 @@ pub(crate) fn env(dir: &RuntimeDir, env: &Env) -> Result<ExitCode, Error> {
     };
     let text = match env.form() {
         Form::Shell => forms::shell(&variables),
+        Form::Fish => forms::fish(&variables),
+        Form::Csh => forms::csh(&variables)?,
         Form::Json => forms::json(&variables)?,
         Form::Github => forms::github(&variables)?,
         Form::Dotenv => forms::dotenv(&variables)?,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use ferroce_control::ControlError;
 
+use crate::cdi::arguments::Form;
 use crate::libibverbs::Libibverbs;
 
 /// Why the command failed.
@@ -40,6 +41,9 @@ pub(crate) enum Error {
     /// The daemon did not start; it has said why.
     #[error("the daemon did not start")]
     NotStarted,
+    /// Likewise, since it was told something that makes no sense.
+    #[error("the daemon did not start: what it complains of came from the command line")]
+    Misused,
     /// The daemon took its leave but did not go.
     #[error("{who} does not stop")]
     DoesNotStop {
@@ -63,6 +67,61 @@ pub(crate) enum Error {
         /// How long it was waited for.
         seconds: u64,
     },
+    /// Nobody has come to listen in time.
+    #[error(
+        "nobody listens at port {port}, neither by TCP nor at the device, after {seconds} s: does \
+         the server run, and at this port? `--timeout` waits longer"
+    )]
+    NoListener {
+        /// The port.
+        port: u16,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// Ports have not become active in time.
+    #[error(
+        "{ports}, after {seconds} s: an InfiniBand port needs a cable with something at the other \
+         end and a subnet manager (`ferroce run -- opensm`), an Ethernet one its interface's link"
+    )]
+    Inactive {
+        /// Which, in words.
+        ports: String,
+        /// How long they were waited for.
+        seconds: u64,
+    },
+    /// The libraries are not laid out as containers need them.
+    #[error(
+        "{} is not installed as others need it: install ferroce (`cargo xtask install --prefix /usr/local`, or a \
+         package other than a wheel), and use the command that is installed",
+        .0.display()
+    )]
+    NotInstalled(PathBuf),
+    /// No runtime would read a file of this name.
+    #[error("{}: the name of a CDI specification must end in .json or .yaml", .0.display())]
+    NoExtension(PathBuf),
+    /// Form and name contradict each other.
+    #[error("{}: the name does not end in .{form}, as the form asks for", .file.display())]
+    OtherExtension {
+        /// The file.
+        file: PathBuf,
+        /// The form.
+        form: Form,
+    },
+    /// A specification cannot be read.
+    #[error("{}: {source}", .file.display())]
+    Specification {
+        /// Its file.
+        file: PathBuf,
+        /// Why.
+        source: serde_norway::Error,
+    },
+    /// Nothing is offered to containers.
+    #[error(
+        "no CDI specification of ferroce's in {}: `ferroce cdi generate --output {}/ferroce.json` writes it",
+        .0.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(" or "),
+        .0[0].display()
+    )]
+    NoSpecification(Vec<PathBuf>),
     /// A variable's value does not fit into a form.
     #[error("{name} {why}, which this form cannot hold")]
     Unwritable {
@@ -79,6 +138,9 @@ pub(crate) enum Error {
         /// Why it was not run.
         source: io::Error,
     },
+    /// Of the machine's device; what, and what to do.
+    #[error("{0}")]
+    System(String),
     /// A system call failed.
     #[error("{what}: {source}")]
     Io {
@@ -95,11 +157,13 @@ impl Error {
         move |source| Self::Io { what, source }
     }
 
-    /// 127 and 126 as shells and env(1) have them for programs that cannot be run, else 1.
+    /// 127 and 126 as shells and env(1) have them for programs that cannot be run, 2 as clap has it
+    /// for command lines, else 1.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
             Self::Exec { .. } => 126,
+            Self::Misused => 2,
             _ => 1,
         }
     }

@@ -2,10 +2,11 @@
 //!
 //! The dynamic linker and libibverbs open them by name, later, in each process that inherits the
 //! environment. So the names are those of the files themselves, where ferroce is installed or
-//! built, and trusted as this program is. Only the driver of a build directory needs other names:
-//! libibverbs takes what RDMAV_DRIVERS names and appends `-rdmavNN.so`, with the number of its
-//! private ABI, and the one provider serves them all. For these, links are made in the runtime
-//! directory, in which nobody else can put anything.
+//! built, and trusted as this program is. Only the driver of a build directory needs other names,
+//! and of what came as a Python wheel, which can hold no links: libibverbs takes what RDMAV_DRIVERS
+//! names and appends `-rdmavNN.so`, with the number of its private ABI, and the one provider serves
+//! them all. For these, links are made in the runtime directory, in which nobody else can put
+//! anything.
 
 use std::env;
 use std::ffi::OsString;
@@ -29,15 +30,21 @@ pub(crate) struct Libraries {
     pub driver: PathBuf,
 }
 
-const SHIM: &str = "libferroce-shim.so";
+/// What the shim is installed as.
+pub(crate) const SHIM: &str = "libferroce-shim.so";
 const SHIM_BUILT: &str = "libferroce_shim.so";
 /// What the last part of the driver's path is in RDMAV_DRIVERS.
 pub(crate) const DRIVER: &str = "libferroce";
 /// The names that the shim has in LD_PRELOAD.
 pub(crate) const PRELOADED: [&str; 2] = [SHIM, SHIM_BUILT];
+/// Links to the directory itself in which an installation has the libraries for containers: what
+/// glibc puts for `$LIB` on most distributions.
+const CONTAINERS: [&str; 2] = ["lib", "lib64"];
 const DRIVER_BUILT: &str = "libferroce_provider.so";
+/// The provider's file, to which the driver's names are links where it is installed.
+const DRIVER_FILE: &str = "libferroce-provider.so";
 
-/// Finds them beside this program or in `../lib/ferroce`.
+/// Finds them beside this program or in one of [`LIB`] of the prefix.
 pub(crate) fn find(dir: &RuntimeDir) -> Result<Libraries, Error> {
     let exe = env::current_exe().map_err(Error::io("finding this program"))?;
     find_from(&exe, dir)
@@ -53,6 +60,48 @@ pub(crate) fn look() -> Result<PathBuf, Error> {
     })
 }
 
+/// The directory where they are installed, all under their proper names; a build directory and a
+/// wheel have none.
+fn installed_from(exe: &Path) -> Result<PathBuf, Error> {
+    match both(exe)? {
+        (Found::Proper(shim), Found::Proper(driver)) if shim == driver => Ok(shim),
+        (Found::Built(file, _), _) | (_, Found::Built(file, _)) => Err(Error::NotInstalled(file)),
+        (Found::Proper(place), _) => Err(Error::NotInstalled(place)),
+    }
+}
+
+/// That directory, if it has the links that containers need.
+pub(crate) fn for_containers() -> Result<PathBuf, Error> {
+    let exe = env::current_exe().map_err(Error::io("finding this program"))?;
+    for_containers_from(&exe)
+}
+
+fn for_containers_from(exe: &Path) -> Result<PathBuf, Error> {
+    let place = installed_from(exe)?;
+    let mut links = CONTAINERS.iter().map(|link| place.join(link));
+    match links.all(|link| link.join(SHIM).exists()) {
+        true => Ok(place),
+        false => Err(Error::NotInstalled(place)),
+    }
+}
+
+/// An installed driver, as libibverbs is told of it, and all files that it is made of.
+pub(crate) struct Driver {
+    pub name: PathBuf,
+    pub files: Vec<PathBuf>,
+}
+
+/// The driver without links that a runtime directory would have to hold.
+pub(crate) fn driver() -> Result<Driver, Error> {
+    let exe = env::current_exe().map_err(Error::io("finding this program"))?;
+    let place = installed_from(&exe)?;
+    let names = pabi::numbers().map(|number| place.join(pabi::driver_file(DRIVER, number)));
+    Ok(Driver {
+        files: names.chain([place.join(SHIM)]).collect(),
+        name: place.join(DRIVER),
+    })
+}
+
 fn find_from(exe: &Path, dir: &RuntimeDir) -> Result<Libraries, Error> {
     let (shim, driver) = both(exe)?;
     let shim = match shim {
@@ -65,15 +114,25 @@ fn find_from(exe: &Path, dir: &RuntimeDir) -> Result<Libraries, Error> {
     })
 }
 
+/// Where a prefix has libraries: as `cargo xtask install` and wheels put them, as Debian does with
+/// an architecture's, and as Fedora and others do with those of 64 bits.
+const LIB: [&str; 3] = ["lib", MULTIARCH, "lib64"];
+const MULTIARCH: &str = if cfg!(target_arch = "aarch64") {
+    "lib/aarch64-linux-gnu"
+} else {
+    "lib/x86_64-linux-gnu"
+};
+
 /// The shim and the driver.
 fn both(exe: &Path) -> Result<(Found, Found), Error> {
     let beside = exe.parent().unwrap_or(Path::new("/"));
+    let prefix = beside.parent().unwrap_or(Path::new("/"));
     let mut places = vec![beside.to_path_buf()];
-    places.extend(beside.parent().map(|prefix| prefix.join("lib/ferroce")));
+    places.extend(LIB.map(|lib| prefix.join(lib).join("ferroce")));
 
-    let shim = find_one(&places, SHIM_BUILT, vec![SHIM.to_owned()])?;
+    let shim = find_one(&places, &[SHIM_BUILT], vec![SHIM.to_owned()])?;
     let drivers = pabi::numbers().map(|number| pabi::driver_file(DRIVER, number));
-    let driver = find_one(&places, DRIVER_BUILT, drivers.collect())?;
+    let driver = find_one(&places, &[DRIVER_BUILT, DRIVER_FILE], drivers.collect())?;
     Ok((shim, driver))
 }
 
@@ -85,15 +144,20 @@ enum Found {
     Built(PathBuf, Vec<String>),
 }
 
-fn find_one(places: &[PathBuf], built: &str, proper: Vec<String>) -> Result<Found, Error> {
+/// `built`: the names of a file that has not its proper names, that of a build directory first.
+fn find_one(places: &[PathBuf], built: &[&str], proper: Vec<String>) -> Result<Found, Error> {
     for place in places {
+        let mut built = built.iter().map(|name| place.join(name));
+
         // In a build directory links of an earlier kind may lie about: what cargo made is newer.
-        let file = place.join(built);
-        if file.exists() {
+        if let Some(file) = built.next().filter(|file| file.exists()) {
             return Ok(Found::Built(file, proper));
         }
         if proper.iter().all(|name| place.join(name).exists()) {
             return Ok(Found::Proper(place.clone()));
+        }
+        if let Some(file) = built.find(|file| file.exists()) {
+            return Ok(Found::Built(file, proper));
         }
     }
     Err(Error::NoLibrary {
@@ -192,10 +256,54 @@ mod tests {
         assert_eq!(found.driver, temp.path().join("lib/ferroce/libferroce"));
         assert!(!dir.path().exists());
 
-        // One name short: a libibverbs would find no driver, so it is said at once.
+        // One name short, and no file to give it: a libibverbs would find no driver, so it is said
+        // at once.
         let last = temp.path().join(&names[names.len() - 1]);
         fs::remove_file(last).unwrap();
         assert!(find_from(&exe, &dir).is_err());
+    }
+
+    #[test]
+    fn every_place_of_a_prefix_is_looked_at() {
+        for lib in LIB {
+            let place = |name: &str| format!("{lib}/ferroce/{name}");
+            let (shim, driver) = (place(SHIM), place(DRIVER_FILE));
+            let (temp, exe, dir) = fixture(&["bin/ferroce", &shim, &driver]);
+            let found = find_from(&exe, &dir).unwrap();
+            assert_eq!(found.shim, temp.path().join(shim));
+            // Without links beside it, as from a wheel.
+            assert_eq!(found.driver, dir.lib().join("libferroce"));
+            for number in pabi::numbers() {
+                let link = pabi::driver_file(&found.driver.to_string_lossy(), number);
+                assert_eq!(fs::read_link(link).unwrap(), temp.path().join(&driver));
+            }
+        }
+    }
+
+    #[test]
+    fn containers_get_what_is_installed_with_its_links() {
+        let names: Vec<_> = pabi::numbers()
+            .map(|number| pabi::driver_file("lib/ferroce/libferroce", number))
+            .collect();
+        let mut files = vec!["bin/ferroce", "lib/ferroce/libferroce-shim.so"];
+        files.extend(names.iter().map(String::as_str));
+        let (temp, exe, _) = fixture(&files);
+        let place = temp.path().join("lib/ferroce");
+        let error = for_containers_from(&exe).unwrap_err().to_string();
+        assert!(error.contains("cargo xtask install"), "{error}");
+
+        for link in CONTAINERS {
+            std::os::unix::fs::symlink(".", place.join(link)).unwrap();
+        }
+        assert_eq!(for_containers_from(&exe).unwrap(), place);
+
+        let (_temp, built, _) = fixture(&[
+            "bin/ferroce",
+            "bin/libferroce_shim.so",
+            "bin/libferroce_provider.so",
+        ]);
+        let error = for_containers_from(&built).unwrap_err().to_string();
+        assert!(error.contains("libferroce_shim.so"), "{error}");
     }
 
     #[test]

@@ -2,19 +2,24 @@
 //! and shows how it fares. It never touches packets.
 
 mod arguments;
+mod cdi;
 mod daemon;
 mod doctor;
 mod env;
 mod error;
 mod libibverbs;
 mod libraries;
+mod manual;
 mod metrics;
+mod part;
 mod ports;
 mod program;
 mod run;
 mod sanitizer;
 mod show;
+mod system;
 mod turn;
+mod wait;
 
 use std::process::ExitCode;
 
@@ -31,11 +36,19 @@ fn main() -> ExitCode {
         Command::Switch(switch) => daemon::switch(&dir, &switch),
         Command::Run(run) => run::run(&dir, &run),
         Command::Env(env) => env::env(&dir, &env),
+        Command::Wait(wait) => wait::wait(&dir, &wait),
+        Command::System(what) => system::system(&what, arguments.runtime_dir.as_deref()),
         Command::Doctor { json } => doctor::doctor(&dir, json),
+        Command::Cdi(cdi) => cdi::cdi(&dir, &cdi),
+        Command::K8sDevicePlugin { options } => {
+            part::become_part("k8s-device-plugin", &dir, &options)
+        }
         Command::Status { json } => show::status(&dir, json),
         Command::Metrics { listen } => metrics::metrics(&dir, listen),
         Command::Devices { check: false, json } => show::devices(&dir, json),
         Command::Devices { check: true, .. } => show::check(&dir),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Manual { dir } => manual::write(&dir),
     };
 
     match result {

@@ -27,6 +27,13 @@ pub(crate) fn status(dir: &RuntimeDir, json: bool) -> Result<ExitCode, Error> {
     let mut account =
         serde_json::to_value(&status).map_err(|e| Error::io("writing JSON")(e.into()))?;
     account["ports"] = ports.collect();
+
+    // By their names, for programs; the daemon has them as pairs.
+    let counters = status.counters.iter();
+    account["counters"] = counters
+        .map(|(name, value)| (name.clone(), (*value).into()))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
     print(pretty(&account)?)
 }
 
@@ -85,7 +92,7 @@ pub(crate) fn pretty(value: &impl Serialize) -> Result<String, Error> {
     Ok(text + "\n")
 }
 
-fn table(header: &[&str]) -> Table {
+pub(crate) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table
         .load_preset(presets::NOTHING)
@@ -94,7 +101,7 @@ fn table(header: &[&str]) -> Table {
 }
 
 /// The table's text without the spaces at the ends of its lines.
-fn trimmed(table: &Table) -> String {
+pub(crate) fn trimmed(table: &Table) -> String {
     table
         .lines()
         .map(|line| line.trim().to_owned() + "\n")

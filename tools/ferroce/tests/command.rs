@@ -13,6 +13,10 @@ mod json;
 mod metrics;
 #[path = "command/place.rs"]
 mod place;
+#[path = "command/statuses.rs"]
+mod statuses;
+#[path = "command/wait.rs"]
+mod wait;
 
 use ferroce_cabi::pabi;
 use place::Place;
@@ -176,6 +180,32 @@ fn a_program_inherits_nothing_but_the_end_of_a_pipe() {
     assert!(said.starts_with("pipe:"), "{said}");
     assert_eq!(complaints, "");
     assert!(place.output(&["status"]).status.success());
+}
+
+/// Whoever waits for the end of something that he has open must not wait for the daemon's.
+#[test]
+fn a_daemon_keeps_nothing_that_its_starter_has_open() {
+    let Some(place) = Place::new() else { return };
+    place.configure();
+    let file = place.temp.path().join("somebodys");
+    let line = format!(
+        "exec 7>{}; exec {} up",
+        file.display(),
+        place.temp.path().join("ferroce").display()
+    );
+    let output = Command::new("sh")
+        .args(["-c", &line])
+        .env("FERROCE_RUNTIME_DIR", place.dir())
+        .env("XDG_CONFIG_HOME", place.temp.path().join("config"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+
+    let status = place.output(&["status", "--json"]);
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    let open = fs::read_dir(format!("/proc/{}/fd", status["pid"])).unwrap();
+    let mut open = open.flatten().map(|entry| fs::read_link(entry.path()));
+    assert!(open.all(|link| link.is_ok_and(|link| link != file)));
 }
 
 /// A limit of open files below the number where things are put out of the way.

@@ -5,8 +5,8 @@ mod mutants;
 mod select;
 mod session;
 
-use anyhow::{Result, bail};
-use clap::{Args, Parser, Subcommand};
+use anyhow::{Context, Result, bail};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use ferroce_ibta::catalog::{Body, Test};
 use ferroce_ibta::real::{self, RealBackend, own};
 use ferroce_ibta::report;
@@ -16,12 +16,13 @@ use ferroce_ibta::suite;
 use select::{Shard, catalogue, select};
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Parser)]
 #[command(
     name = "ferroce-ibta",
+    version,
     about = "The InfiniBand conformance suite, without InfiniBand hardware"
 )]
 struct Cli {
@@ -103,6 +104,12 @@ enum Command {
     },
     /// Be the device's side of a test: do with a device what a tester says
     Agent(AgentArgs),
+    /// Write manual pages and completions of this command below a directory
+    #[command(hide = true)]
+    Manual {
+        /// Where to
+        dir: PathBuf,
+    },
 }
 
 #[derive(Args)]
@@ -175,6 +182,7 @@ fn main() -> ExitCode {
         } => statements(write, check, json, rxe),
         Command::Report { json, html } => session::page(&json, &html).map(|()| ExitCode::SUCCESS),
         Command::Agent(args) => agent(&args),
+        Command::Manual { dir } => manual(&dir),
     };
 
     done.unwrap_or_else(|error| {
@@ -187,6 +195,12 @@ fn main() -> ExitCode {
 /// exit status says how it went.
 fn say(line: impl std::fmt::Display) {
     let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// For who packages them.
+fn manual(dir: &Path) -> Result<ExitCode> {
+    ferroce_manual::write(Cli::command(), 1, dir).with_context(|| dir.display().to_string())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn agent(args: &AgentArgs) -> Result<ExitCode> {

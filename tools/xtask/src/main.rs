@@ -22,7 +22,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use ferroce_system::run::{self, Choice, Shard};
 use ferroce_system::{
-    attack, bench, chaos, compare, demo, groups, guest, ibta_rxe, install, interop, pages, portable,
+    attack, bench, chaos, compare, demo, groups, guest, ibta_rxe, install, interop, package, pages,
+    portable,
 };
 
 #[derive(Parser)]
@@ -184,10 +185,23 @@ enum Command {
         /// What to build for
         #[arg(long, value_enum, default_value_t = portable::Target::X86_64)]
         target: portable::Target,
+        /// Also build for musl, and put the libraries for containers of it to lib/ferroce/musl
+        #[arg(long)]
+        musl: bool,
     },
-    /// Copy programs and libraries below a prefix
+    /// Make packages of such a build: .deb, .rpm, a wheel for pip and a tarball, with the debug
+    /// symbols apart
+    Package {
+        /// Which kinds; none: all
+        #[arg(value_enum)]
+        formats: Vec<package::Format>,
+        /// Where to
+        #[arg(long, value_name = "DIR", default_value = "target/package")]
+        out: PathBuf,
+    },
+    /// Copy programs, libraries, manual pages and completions below a prefix
     Install {
-        /// Where to: DIR/bin and DIR/lib/ferroce
+        /// Where to: DIR/bin, DIR/lib/ferroce, DIR/share and so on
         #[arg(long, value_name = "DIR")]
         prefix: PathBuf,
     },
@@ -262,7 +276,12 @@ fn main() -> ExitCode {
             inside,
         } => interop::command(&scope, inside.as_deref(), table.as_deref()),
         Command::Attack { attack } => attack::run(&attack).map(|()| true),
-        Command::Portable { prefix, target } => portable::run(target, &prefix).map(|()| true),
+        Command::Package { formats, out } => package::run(&formats, &out).map(|()| true),
+        Command::Portable {
+            prefix,
+            target,
+            musl,
+        } => portable::run(target, &prefix, musl).map(|()| true),
         Command::Install { prefix } => install::run(&prefix).map(|()| true),
     };
 

@@ -29,8 +29,10 @@ impl View for DeviceView<'_> {
         self.adapter.totals().hw_counters()
     }
 
-    fn clients(&self) -> Vec<Client> {
-        let clients = self.adapter.claims.iter().map(|(slot, claimed)| Client {
+    fn clients(&self, only: Option<u32>) -> Vec<Client> {
+        let claims = self.adapter.claims.iter();
+        let theirs = claims.filter(|(_, claimed)| only.is_none_or(|uid| uid == claimed.uid));
+        let clients = theirs.map(|(slot, claimed)| Client {
             pid: claimed.pid,
             slot,
             objects: claimed.objects.objects(),
@@ -38,7 +40,7 @@ impl View for DeviceView<'_> {
         clients.collect()
     }
 
-    fn identifiers(&self) -> Vec<Identifier> {
-        self.rdma_cm.listed()
+    fn identifiers(&self, only: Option<u32>) -> Vec<Identifier> {
+        self.rdma_cm.listed(only)
     }
 }

@@ -25,7 +25,7 @@ impl View for Device {
         vec![("rcvd_pkts", 1 << 40), ("lifespan", 1000)]
     }
 
-    fn clients(&self) -> Vec<Client> {
+    fn clients(&self, _: Option<u32>) -> Vec<Client> {
         vec![Client {
             pid: 4711,
             slot: 2,
@@ -33,7 +33,7 @@ impl View for Device {
         }]
     }
 
-    fn identifiers(&self) -> Vec<Identifier> {
+    fn identifiers(&self, _: Option<u32>) -> Vec<Identifier> {
         Vec::new()
     }
 }

@@ -16,7 +16,7 @@ const PID: u32 = 77;
 pub fn netlink(input: &[u8]) -> bool {
     let device = device();
     let (ours, theirs) = connection();
-    let mut session = Session::new(ours, Netlink::new(PID));
+    let mut session = Session::new(ours, Netlink::new(PID, 0));
     let mut buffer = seqpacket::buffer();
     let mut answered = false;
 

@@ -225,6 +225,8 @@ pub(super) struct Asker {
     pub(super) extended: bool,
     /// Whether he has `CAP_NET_ADMIN`.
     pub(super) net_admin: bool,
+    /// Whose objects he is told of; `None`: all users'.
+    pub(super) only: Option<u32>,
 }
 
 fn message(to: Asker, request: &Request<'_>, kind: u16, flags: u16, payload: &[u8]) -> Vec<u8> {

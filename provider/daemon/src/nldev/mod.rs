@@ -45,10 +45,10 @@ pub(crate) trait View {
     fn first_umad(&self) -> u32;
     /// `hw_counters` of each port.
     fn hw_counters(&self) -> Vec<(&'static str, u64)>;
-    /// The programs that have objects.
-    fn clients(&self) -> Vec<Client>;
-    /// The connection manager's identifiers that have a device.
-    fn identifiers(&self) -> Vec<Identifier>;
+    /// The programs that have objects, of one user or of all.
+    fn clients(&self, only: Option<u32>) -> Vec<Client>;
+    /// The connection manager's identifiers that have a device, likewise.
+    fn identifiers(&self, only: Option<u32>) -> Vec<Identifier>;
 }
 
 /// Whom a request is about.
@@ -167,8 +167,8 @@ fn listing(view: &impl View, to: Asker, request: &Request<'_>) -> Vec<Vec<u8>> {
     let listed = match command {
         RDMA_NLDEV_CMD_GET => Ok(vec![device::describe(view)]),
         RDMA_NLDEV_CMD_PORT_GET => device::all_ports(view, request),
-        RDMA_NLDEV_CMD_RES_GET => Ok(vec![resources::summary(view)]),
-        RDMA_NLDEV_CMD_STAT_GET => statistics::all(view, request),
+        RDMA_NLDEV_CMD_RES_GET => Ok(vec![resources::summary(view, to)]),
+        RDMA_NLDEV_CMD_STAT_GET => statistics::all(view, to, request),
         _ => match resources::kind(command) {
             Some(kind) => resources::list(view, to, request, kind),
             // Nothing else is listed.
@@ -208,7 +208,7 @@ fn single(
         }
         RDMA_NLDEV_CMD_SYS_GET => Ok(device::system()),
         RDMA_NLDEV_CMD_GET_CHARDEV => device::file(view, request),
-        RDMA_NLDEV_CMD_RES_GET => device::named(request).map(|()| resources::summary(view)),
+        RDMA_NLDEV_CMD_RES_GET => device::named(request).map(|()| resources::summary(view, to)),
         RDMA_NLDEV_CMD_STAT_GET => statistics::of_port(view, to, request),
         RDMA_NLDEV_CMD_STAT_GET_STATUS => statistics::status(view, request),
         _ => match resources::kind(command) {

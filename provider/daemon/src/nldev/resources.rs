@@ -84,12 +84,12 @@ pub(super) fn kind(command: u16) -> Option<Kind> {
 }
 
 /// How many there are.
-pub(super) fn summary(view: &impl View) -> Attributes {
-    let clients = view.clients();
+pub(super) fn summary(view: &impl View, to: Asker) -> Attributes {
+    let clients = view.clients(to.only);
     let mut table = Attributes::default();
     for kind in KINDS {
         let count = match kind {
-            CM_ID => view.identifiers().len(),
+            CM_ID => view.identifiers(to.only).len(),
             _ => clients
                 .iter()
                 .flat_map(|client| &client.objects)
@@ -135,10 +135,11 @@ pub(super) fn list(
 /// The regions as those whose counters are asked for, of which there are none.
 pub(super) fn regions_without_counters(
     view: &impl View,
+    to: Asker,
     request: &Request<'_>,
 ) -> Result<Vec<Attributes>, Refusal> {
     device::named(request)?;
-    let numbers = entries(view, Asker::default(), MR, None).into_keys();
+    let numbers = entries(view, to, MR, None).into_keys();
     let entries: Vec<_> = numbers
         .map(|number| {
             let mut entry = Attributes::default();
@@ -215,14 +216,14 @@ pub(super) fn one_region(
 /// Objects of a kind by their numbers, of a port or of all.
 fn entries(view: &impl View, to: Asker, kind: Kind, port: Option<u8>) -> BTreeMap<u32, Attributes> {
     if kind == CM_ID {
-        let identifiers = view.identifiers();
+        let identifiers = view.identifiers(to.only);
         let at = identifiers
             .iter()
             .filter(|id| port.is_none_or(|port| port == id.port));
         return at.map(|id| (id.number, describe_identifier(id))).collect();
     }
 
-    let clients = view.clients();
+    let clients = view.clients(to.only);
     let mut entries = BTreeMap::new();
     for client in &clients {
         for (index, object) in &client.objects {

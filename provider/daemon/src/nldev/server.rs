@@ -20,6 +20,7 @@ use crate::DaemonError;
 use crate::poller::{Poller, Token};
 use crate::service::Service;
 use crate::sessions::{Kind, Session, Sessions};
+use crate::users::Users;
 
 /// Options of level `SOL_NETLINK`.
 const NETLINK_CAP_ACK: u32 = 10;
@@ -58,8 +59,12 @@ pub(super) struct Netlink {
 
 impl Server {
     /// Listens in the runtime directory.
-    pub(crate) fn start(dir: &RuntimeDir, poller: &Poller) -> Result<Self, DaemonError> {
-        let sessions = Sessions::listen(&dir.netlink(), KIND)?;
+    pub(crate) fn start(
+        dir: &RuntimeDir,
+        users: Users,
+        poller: &Poller,
+    ) -> Result<Self, DaemonError> {
+        let sessions = Sessions::listen(&dir.netlink(), KIND, users)?;
         sessions.open(poller)?;
         Ok(Server {
             sessions,
@@ -75,7 +80,7 @@ impl Server {
     /// Takes connections.
     pub(crate) fn accept(&mut self, poller: &Poller) {
         self.sessions.accept(poller, |_, guest| {
-            Session::new(guest.socket, Netlink::new(guest.pid))
+            Session::new(guest.socket, Netlink::new(guest.pid, guest.uid))
         });
     }
 
@@ -111,10 +116,14 @@ const KIND: Kind = Kind {
 
 impl Netlink {
     /// A socket of that process, of which nothing is known yet.
-    pub(super) fn new(pid: u32) -> Self {
+    pub(super) fn new(pid: u32, uid: u32) -> Self {
+        let administers = Users::administers(uid);
         Netlink {
             pid,
-            asker: Asker::default(),
+            asker: Asker {
+                only: (!administers).then_some(uid),
+                ..Asker::default()
+            },
             kernel: None,
             pending: VecDeque::new(),
         }
@@ -135,7 +144,8 @@ impl Netlink {
         let on = control.value != 0;
         match control.option {
             HELLO => {
-                self.asker.net_admin = on;
+                // Others say of themselves what they like.
+                self.asker.net_admin = on && self.asker.only.is_none();
                 self.kernel = fds.pop().map(Kernel::new);
             }
             NETLINK_CAP_ACK => self.asker.capped = on,
@@ -204,4 +214,22 @@ fn flush(session: &mut Session<Netlink>) -> Result<(), Errno> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_administers_the_device_is_believed_to_administer() {
+        let own = rustix::process::geteuid().as_raw();
+        for (uid, believed) in [(own, true), (0, true), (own + 1, false)] {
+            let mut netlink = Netlink::new(1, uid);
+            netlink
+                .control(&Control::new(HELLO, 1), Vec::new())
+                .unwrap();
+            assert_eq!(netlink.asker.net_admin, believed);
+            assert_eq!(netlink.asker.only.is_none(), believed);
+        }
+    }
 }

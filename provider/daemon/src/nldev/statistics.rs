@@ -86,12 +86,16 @@ fn counters(
 }
 
 /// The counters that are bound to queue pairs: none; or the regions, which have none of their own.
-pub(super) fn all(view: &impl View, request: &Request<'_>) -> Result<Vec<Attributes>, Refusal> {
+pub(super) fn all(
+    view: &impl View,
+    to: Asker,
+    request: &Request<'_>,
+) -> Result<Vec<Attributes>, Refusal> {
     const QUEUE_PAIRS: u32 = RDMA_NLDEV_ATTR_RES_QP as u32;
     const REGIONS: u32 = RDMA_NLDEV_ATTR_RES_MR as u32;
     match request.u32(RDMA_NLDEV_ATTR_STAT_RES)? {
         Some(QUEUE_PAIRS) => device::named(request).map(|()| Vec::new()),
-        Some(REGIONS) => resources::regions_without_counters(view, request),
+        Some(REGIONS) => resources::regions_without_counters(view, to, request),
         _ => Err(Errno::INVAL.into()),
     }
 }

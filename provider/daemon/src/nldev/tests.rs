@@ -12,6 +12,7 @@ const ASKER: Asker = Asker {
     capped: true,
     extended: true,
     net_admin: false,
+    only: None,
 };
 const REQUEST: u16 = 1;
 const ACK: u16 = 4;

@@ -12,7 +12,8 @@ impl Server {
             let caller = Caller {
                 session: id,
                 pid: guest.pid,
-                privileged: guest.is_root,
+                uid: guest.uid,
+                privileged: guest.uid == 0,
             };
             let program = Program {
                 caller,

@@ -13,6 +13,8 @@ pub(super) struct Caller {
     pub session: u64,
     /// Its process, 0 if unknown.
     pub pid: u32,
+    /// Its user.
+    pub uid: u32,
     /// Whether it may use ports below 1024.
     pub privileged: bool,
 }
@@ -32,6 +34,8 @@ pub(super) struct Channel {
     pub session: u64,
     /// The process that did, 0 if unknown.
     pub pid: u32,
+    /// That process's user.
+    pub uid: u32,
     /// Its number.
     pub number: u32,
     /// Events that are not in the descriptor yet.
@@ -48,12 +52,13 @@ pub(super) struct Channel {
 
 impl Channel {
     /// A channel without events.
-    pub(super) fn new(socket: OwnedFd, session: u64, pid: u32, number: u32) -> Self {
+    pub(super) fn new(socket: OwnedFd, opener: Caller, number: u32) -> Self {
         let room = rustix::net::sockopt::socket_send_buffer_size(&socket).unwrap_or(0);
         Self {
             socket,
-            session,
-            pid,
+            session: opener.session,
+            pid: opener.pid,
+            uid: opener.uid,
             number,
             waiting: Turns::default(),
             sent: VecDeque::new(),
@@ -63,9 +68,10 @@ impl Channel {
         }
     }
 
-    /// Whether a caller may use it: of its session, or of its process.
+    /// Whether a caller may use it: of its session, or of its process, unless that has become
+    /// another user's.
     pub(super) fn admits(&self, caller: Caller) -> bool {
-        let same_process = caller.pid != 0 && caller.pid == self.pid;
+        let same_process = caller.pid != 0 && caller.pid == self.pid && caller.uid == self.uid;
         self.session == caller.session || same_process
     }
 
@@ -136,10 +142,17 @@ mod tests {
     use super::*;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
+    const CALLER: Caller = Caller {
+        session: 1,
+        pid: 1,
+        uid: 1,
+        privileged: false,
+    };
+
     fn channel(events: impl IntoIterator<Item = (u32, Option<u32>)>) -> Channel {
         let (flags, kind) = (SocketFlags::CLOEXEC, SocketType::SEQPACKET);
         let (ours, _) = socketpair(AddressFamily::UNIX, kind, flags, None).unwrap();
-        let mut channel = Channel::new(ours, 1, 1, 0);
+        let mut channel = Channel::new(ours, CALLER, 0);
         for (owner, request) in events {
             channel.waiting.push(Event {
                 owner,
@@ -163,6 +176,21 @@ mod tests {
 
     fn owners(events: &[Event]) -> Vec<u32> {
         events.iter().map(|event| event.owner).collect()
+    }
+
+    #[test]
+    fn a_channel_is_used_by_who_opened_it() {
+        let channel = channel([]);
+        let admits = |session, pid, uid| {
+            channel.admits(Caller {
+                session,
+                pid,
+                uid,
+                privileged: true,
+            })
+        };
+        assert!(admits(1, 2, 1) && admits(2, 1, 1));
+        assert!(!admits(2, 1, 2) && !admits(2, 2, 1) && !admits(2, 0, 1));
     }
 
     #[test]

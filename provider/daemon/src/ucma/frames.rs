@@ -138,6 +138,7 @@ fn enter(server: &mut Server, id: u64, pid: u32) -> OwnedFd {
     let caller = Caller {
         session: id,
         pid,
+        uid: 1,
         privileged: false,
     };
     let program = Program {

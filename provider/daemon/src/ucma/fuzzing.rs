@@ -23,6 +23,7 @@ const OWN: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const CALLER: Caller = Caller {
     session: 1,
     pid: 1,
+    uid: 1,
     privileged: false,
 };
 /// The channels' numbers, whose descriptors would have these inodes.
@@ -124,7 +125,7 @@ fn open(server: &mut Ucma, inode: u64) -> OwnedFd {
         rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
             .expect("a pair of sockets");
     server
-        .open(inode, ours, CALLER.session, CALLER.pid)
+        .open(inode, ours, CALLER)
         .expect("a number for the channel");
     theirs
 }

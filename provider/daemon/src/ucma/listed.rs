@@ -8,19 +8,22 @@ use super::state::Ucma;
 use crate::nldev::Identifier;
 
 impl Server {
-    /// The ids that have a device, as of now.
-    pub(crate) fn listed(&self) -> Vec<Identifier> {
-        self.ucma.listed()
+    /// The ids that have a device, as of now, of one user or of all.
+    pub(crate) fn listed(&self, only: Option<u32>) -> Vec<Identifier> {
+        self.ucma.listed(only)
     }
 }
 
 impl Ucma {
-    fn listed(&self) -> Vec<Identifier> {
+    fn listed(&self, only: Option<u32>) -> Vec<Identifier> {
         // An id has its device from when its address is the device's; one that listens everywhere
         // listens there, too.
         let of_device = |id: &Id| id.gid_index.is_some() || id.state == State::Listen;
         let known = self.ids.iter().filter(|(_, id)| of_device(id));
+        let channel_of = |id: &Id| self.channels.get(&id.channel);
+        let user = |id: &Id| channel_of(id).map(|channel| channel.uid);
         known
+            .filter(|(_, id)| only.is_none() || only == user(id))
             .map(|(number, id)| self.describe(number, id))
             .collect()
     }

@@ -15,6 +15,7 @@ use crate::mads::Outgoing;
 use crate::poller::{Poller, Token};
 use crate::service::Service;
 use crate::sessions::{Kind, Sessions};
+use crate::users::Users;
 
 /// What is known of a program's connection.
 #[derive(Debug)]
@@ -66,9 +67,10 @@ impl Server {
     pub(crate) fn start(
         dir: &RuntimeDir,
         info: &DeviceInfo,
+        users: Users,
         poller: &Poller,
     ) -> Result<Self, DaemonError> {
-        let sessions = Sessions::listen(&dir.rdma_cm(), KIND)?;
+        let sessions = Sessions::listen(&dir.rdma_cm(), KIND, users)?;
         sessions.open(poller)?;
         Self::of(sessions, info)
     }

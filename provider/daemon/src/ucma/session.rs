@@ -169,8 +169,7 @@ impl Server {
         rustix::net::shutdown(&ours, rustix::net::Shutdown::Read)?;
         let inode = rustix::fs::fstat(&theirs)?.st_ino;
         poller.add_hangup(&ours, Token::CmChannel(inode))?;
-        let pid = program.caller.pid;
-        let number = self.ucma.open(inode, ours, session, pid)?;
+        let number = self.ucma.open(inode, ours, program.caller)?;
         program.channels += 1;
         Ok((theirs, number))
     }

@@ -10,7 +10,7 @@ use ferroce_control::{ControlError, DeviceInfo, Generations};
 use ferroce_fabric::cm::{Cm, CmConfig, CmId, Limits, Time};
 use rustix::io::Errno;
 
-use super::channel::Channel;
+use super::channel::{Caller, Channel};
 use super::groups::Group;
 use super::id::{Id, State};
 use super::names::Names;
@@ -102,12 +102,11 @@ impl Ucma {
         &mut self,
         inode: u64,
         socket: OwnedFd,
-        session: u64,
-        pid: u32,
+        opener: Caller,
     ) -> Result<u32, Errno> {
         let number = self.numbers.insert(inode)?;
         self.channels
-            .insert(inode, Channel::new(socket, session, pid, number));
+            .insert(inode, Channel::new(socket, opener, number));
         Ok(number)
     }
 

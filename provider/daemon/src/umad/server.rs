@@ -22,6 +22,7 @@ use crate::mads::{Incoming, Outgoing};
 use crate::poller::{Poller, Token};
 use crate::service::Service;
 use crate::sessions::{Kind, Session, Sessions};
+use crate::users::Users;
 
 /// Longest request: head and MAD.
 const MAX_REQUEST: usize = size_of::<Request>() + ucma_frame::MAX_UMAD;
@@ -78,8 +79,9 @@ impl Service for Server {
 
 impl Server {
     /// Listens in the runtime directory.
+    // Who sends MADs of his own manages the fabric: as with the kernel's files that is root.
     pub(crate) fn start(dir: &RuntimeDir, poller: &Poller) -> Result<Self, DaemonError> {
-        let sessions = Sessions::listen(&dir.umad(), KIND)?;
+        let sessions = Sessions::listen(&dir.umad(), KIND, Users::Own)?;
         sessions.open(poller)?;
         Ok(Self::of(sessions))
     }

@@ -73,7 +73,7 @@ fn run(hca: &Hca, begun: mpsc::Sender<()>) {
     short_slice();
     let mut uring = match under_valgrind() {
         true => None,
-        false => Uring::new().inspect_err(|why| fallback(why)).ok(),
+        false => Uring::new().inspect_err(|why| refused(why)).ok(),
     };
 
     let mut waits = Linger::default();
@@ -254,9 +254,15 @@ fn short_slice() {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
 }
 
-/// Says once that io_uring cannot be used.
+/// io_uring cannot be used here, as in a container with the usual seccomp profile: nothing is
+/// wrong, and `ferroce doctor` tells who wants to know.
+fn refused(why: &str) {
+    tracing::info!("receiving with poll(2), as io_uring cannot be used: {why}");
+}
+
+/// Says that io_uring, which has worked, does so no longer.
 fn fallback(why: &str) {
-    eprintln!("ferroce: receiving with poll(2), as io_uring cannot be used: {why}");
+    eprintln!("ferroce: receiving with poll(2), as io_uring fails: {why}");
 }
 
 /// Valgrind runs one thread at a time, and none while another waits in a ring. It preloads parts of

@@ -1,7 +1,7 @@
 //! The functions of sockets, for the sake of `NETLINK_RDMA`.
 
 use crate::image::IMAGE;
-use crate::next::call_next;
+use crate::next::{self, call_next};
 use crate::{descriptors, netlink, sys};
 use ferroce_cabi::rdma_netlink::NETLINK_RDMA;
 use libc::{c_int, c_void, msghdr, size_t, sockaddr, socklen_t, ssize_t};
@@ -22,7 +22,8 @@ fn said(result: Result<(), c_int>) -> c_int {
 pub(super) unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     let make =
         |kind| call_next!(socket(domain => c_int, kind => c_int, protocol => c_int) -> c_int, -1);
-    if domain == libc::AF_NETLINK && protocol == NETLINK_RDMA && IMAGE.directory().is_some() {
+    let ours = domain == libc::AF_NETLINK && protocol == NETLINK_RDMA && !next::is_late();
+    if ours && IMAGE.directory().is_some() {
         return netlink::open(kind, make);
     }
     let fd = make(kind);

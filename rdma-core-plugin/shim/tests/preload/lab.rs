@@ -72,11 +72,23 @@ impl Lab {
 
     /// Makes a shared library out of C.
     pub(crate) fn library(&self, soname: &str, text: &str, map: &str) -> PathBuf {
+        self.library_with(soname, text, map, &[])
+    }
+
+    /// The same, with options for the compiler.
+    pub(crate) fn library_with(
+        &self,
+        soname: &str,
+        text: &str,
+        map: &str,
+        options: &[&str],
+    ) -> PathBuf {
         let [source, versions, library] =
             ["library.c", "library.map", soname].map(|name| self.path().join(name));
         fs::write(&source, text).unwrap();
         fs::write(&versions, map).unwrap();
         let mut cc = Command::new("cc");
+        cc.args(options);
         cc.args(["-shared", "-fPIC", "-o"])
             .args([&library, &source]);
         cc.arg(format!("-Wl,-soname,{soname}"));
@@ -94,6 +106,19 @@ impl Lab {
 
     /// The same, linked with libraries.
     pub(crate) fn linked(&self, body: &str, libraries: &[&Path]) -> Output {
+        let program = self.compiled(body, libraries);
+        Lab::run(self.command(&program))
+    }
+
+    /// The same without the shim, of which `SHIM` and `LAB` say where it and the image are.
+    pub(crate) fn without(&self, body: &str, libraries: &[&Path]) -> Output {
+        let mut command = Command::new(self.compiled(body, libraries));
+        command.env("SHIM", shim()).env("LAB", self.path());
+        command.env_remove("FERROCE_RUNTIME_DIR");
+        Lab::run(command)
+    }
+
+    fn compiled(&self, body: &str, libraries: &[&Path]) -> PathBuf {
         let source = self.path().join("program.c");
         let program = self.path().join("program");
         fs::write(
@@ -109,7 +134,11 @@ impl Lab {
         cc.args(libraries);
         cc.arg(format!("-Wl,-rpath,{}", self.path().display()));
         succeeds(cc);
-        let out = self.command(&program).output().unwrap();
+        program
+    }
+
+    fn run(mut command: Command) -> Output {
+        let out = command.output().unwrap();
         assert!(
             out.status.success() && out.stdout.ends_with(b"done\n") && out.stderr.is_empty(),
             "{}: {}{}",

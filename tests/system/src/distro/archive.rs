@@ -21,15 +21,45 @@ use crate::build;
 use crate::harness::case::Stop;
 use crate::harness::process;
 
+/// What a file system is made for, and of what packages.
+pub(crate) struct Kit {
+    /// What its archives' names begin with.
+    prefix: &'static str,
+    packages: &'static [&'static str],
+}
+
 /// What programs are tried, and what brings them.
-const PACKAGES: &[&str] = &[
-    "ibverbs-utils",
-    "iproute2",
-    "perftest",
-    "python3",
-    "python3-pyverbs",
-    "rdmacm-utils",
-];
+pub(crate) const PROGRAMS: Kit = Kit {
+    prefix: "",
+    packages: &[
+        "ibverbs-utils",
+        "iproute2",
+        "perftest",
+        "python3",
+        "python3-pyverbs",
+        "rdmacm-utils",
+    ],
+};
+
+/// What our packages are tried with: programs that run over ferroce, and those that read, complete,
+/// compile and install.
+pub(crate) const PACKAGING: Kit = Kit {
+    prefix: "packages-",
+    packages: &[
+        "bash-completion",
+        "gcc",
+        "ibverbs-utils",
+        "iproute2",
+        "libc6-dev",
+        "libibverbs-dev",
+        "librdmacm-dev",
+        "man-db",
+        "perftest",
+        "pkgconf",
+        "python3-venv",
+        "rdmacm-utils",
+    ],
+};
 
 /// Debian's mirror network; `FERROCE_DEBIAN_MIRROR` names another.
 const MIRROR: &str = "http://deb.debian.org/debian";
@@ -64,17 +94,18 @@ impl Archive {
     pub(crate) fn of(
         distribution: Distribution,
         architecture: &str,
+        kit: &Kit,
         logs: &Path,
     ) -> Result<Archive, Stop> {
         let dir = build::cache()?.join("roots");
         fs::create_dir_all(&dir).with_context(|| format!("{}", dir.display()))?;
         remove_abandoned(&dir);
-        let path = dir.join(file_name(distribution, architecture));
+        let path = dir.join(file_name(distribution, architecture, kit));
         if age(&path).is_some_and(|age| age < FRESH) {
             return Ok(Archive { path });
         }
 
-        match make(distribution, architecture, &path, logs) {
+        match make(distribution, architecture, kit, &path, logs) {
             // An old one is better than none.
             Err(Stop::Skip(why)) if path.exists() => {
                 println!("xtask: {} is not made anew: {why}", distribution.name);
@@ -94,6 +125,7 @@ impl Archive {
 fn make(
     distribution: Distribution,
     architecture: &str,
+    kit: &Kit,
     path: &Path,
     logs: &Path,
 ) -> Result<(), Stop> {
@@ -123,7 +155,7 @@ fn make(
         .args(["--mode=auto", "--variant=apt", "--format=tar"])
         .arg(ANY_AGE)
         .arg(format!("--architectures={architecture}"))
-        .arg(format!("--include={}", PACKAGES.join(",")))
+        .arg(format!("--include={}", kit.packages.join(",")))
         .arg(suite)
         .arg(fresh.path())
         .arg(&mirror);
@@ -141,27 +173,29 @@ fn make(
     fresh
         .persist(path)
         .with_context(|| format!("{}", path.display()))?;
-    remove_others(path, distribution, architecture);
+    remove_others(path, &stem(distribution, architecture, kit));
     Ok(())
 }
 
 /// `bookworm-amd64-1234abcd.tar`: other packages are another root.
-fn file_name(distribution: Distribution, architecture: &str) -> String {
+fn file_name(distribution: Distribution, architecture: &str, kit: &Kit) -> String {
     let mut hasher = DefaultHasher::new();
-    PACKAGES.hash(&mut hasher);
+    kit.packages.hash(&mut hasher);
     let packages = hasher.finish() as u32;
-    format!("{}{packages:08x}.tar", stem(distribution, architecture))
+    format!(
+        "{}{packages:08x}.tar",
+        stem(distribution, architecture, kit)
+    )
 }
 
-fn stem(distribution: Distribution, architecture: &str) -> String {
-    format!("{}-{architecture}-", distribution.suite)
+fn stem(distribution: Distribution, architecture: &str, kit: &Kit) -> String {
+    format!("{}{}-{architecture}-", kit.prefix, distribution.suite)
 }
 
 /// Those of other lists of packages.
-fn remove_others(path: &Path, distribution: Distribution, architecture: &str) {
-    let stem = stem(distribution, architecture);
+fn remove_others(path: &Path, stem: &str) {
     for (name, other) in entries(path.parent().unwrap_or(Path::new("."))) {
-        if name.starts_with(&stem) && other != path {
+        if name.starts_with(stem) && other != path {
             let _ = fs::remove_file(other);
         }
     }
@@ -274,18 +308,20 @@ mod tests {
     #[test]
     fn an_archive_of_other_packages_goes_and_others_stay() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(file_name(DEBIAN_13, "amd64"));
+        let path = dir.path().join(file_name(DEBIAN_13, "amd64", &PROGRAMS));
         let beside = [
             "trixie-amd64-0.tar",
             "trixie-arm64-0.tar",
             "sid-amd64-0.tar",
+            "packages-trixie-amd64-0.tar",
         ]
         .map(|name| dir.path().join(name));
         for file in beside.iter().chain([&path]) {
             fs::write(file, "").unwrap();
         }
-        remove_others(&path, DEBIAN_13, "amd64");
-        assert_eq!(beside.map(|file| file.exists()), [false, true, true]);
+        remove_others(&path, &stem(DEBIAN_13, "amd64", &PROGRAMS));
+        let left = beside.map(|file| file.exists());
+        assert_eq!(left, [false, true, true, true]);
         assert!(path.exists());
     }
 }

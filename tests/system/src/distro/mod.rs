@@ -10,7 +10,7 @@ pub(crate) mod emulator;
 mod root;
 mod suite;
 
-pub(crate) use archive::Archive;
+pub(crate) use archive::{Archive, PACKAGING, PROGRAMS};
 pub(crate) use differs::known;
 pub(crate) use root::Root;
 pub(crate) use suite::pyverbs;

@@ -140,10 +140,9 @@ fn transfer(lab: &mut Lab) -> Ending {
 /// No counter of `status` is missing, and none has another value, as nobody is at work.
 fn agrees_with_status(host: &Host, samples: &Samples) -> Ending {
     let status = host.status()?;
-    let counters = status["counters"].as_array().context("no counters")?;
-    for counter in counters {
-        let name = counter[0].as_str().context("a counter without a name")?;
-        let value = counter[1].as_f64().context("a counter without a value")?;
+    let counters = status["counters"].as_object().context("no counters")?;
+    for (name, value) in counters {
+        let value = value.as_f64().context("a counter without a value")?;
         let shown = sample(samples, &format!("ferroce_{name}_total"), &[])?;
         if shown != value {
             return Err(Stop::fail(format!("{name} is {shown}, {value} in status")));

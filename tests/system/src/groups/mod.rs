@@ -5,7 +5,9 @@
 mod applications;
 mod cargo_tests;
 pub(crate) mod cm;
+mod containers;
 mod distributions;
+mod documents;
 mod errors;
 mod exs;
 mod fabric;
@@ -15,11 +17,13 @@ mod interop;
 mod lint;
 mod memcheck;
 mod netlink;
+mod packaging;
 mod pyverbs;
 mod robust;
 mod sanitized;
 mod scale;
 mod sim;
+mod system;
 mod unit;
 mod verbs;
 
@@ -173,6 +177,34 @@ pub(crate) const GROUPS: &[Group] = &[
         cases: robust::cases,
     },
     Group {
+        name: "documents",
+        about: "what README and docs/ci.md tell their readers to type, as printed",
+        needs: packages::DOCUMENTS,
+        product: true,
+        // They install, and so build, as README has it, and fetch what looks at schemas.
+        company: Company::Alone,
+        waits: false,
+        cases: documents::cases,
+    },
+    Group {
+        name: "containers",
+        about: "stock programs in containers, by CDI and by Kubernetes' device plugin",
+        needs: packages::CONTAINERS,
+        product: true,
+        company: Company::Alone,
+        waits: false,
+        cases: containers::cases,
+    },
+    Group {
+        name: "system",
+        about: "a device of the machine's, without a preloaded library, for several users",
+        needs: packages::SYSTEM,
+        product: true,
+        company: Company::AsOne,
+        waits: true,
+        cases: system::cases,
+    },
+    Group {
         name: "applications",
         about: "UCX, MPI, libfabric, rsockets, storage over ferroce; named, it takes minutes",
         needs: packages::APPLICATIONS,
@@ -198,6 +230,15 @@ pub(crate) const GROUPS: &[Group] = &[
         company: Company::Alone,
         waits: false,
         cases: distributions::cases,
+    },
+    Group {
+        name: "packages",
+        about: "packages installed, used and removed; named, of the portable build, in roots made for it, it takes minutes",
+        needs: packages::PACKAGING,
+        product: true,
+        company: Company::Alone,
+        waits: false,
+        cases: packaging::cases,
     },
     Group {
         name: "sanitized",
@@ -265,6 +306,8 @@ pub(crate) fn choose(filters: &[String]) -> Result<Vec<(&'static Group, Vec<Case
             .filter(|case| wanted(filters, &case.name))
             .filter(|case| interop::belongs(filters, &case.name))
             .filter(|case| distributions::belongs(filters, &case.name))
+            .filter(|case| packaging::belongs(filters, &case.name))
+            .filter(|case| containers::belongs(filters, &case.name))
             .filter(|case| applications::belongs(filters, &case.name))
             .filter(|case| sanitized::belongs(filters, &case.name))
             .filter(|case| scale::belongs(filters, &case.name))

@@ -258,10 +258,8 @@ impl Field {
     /// The counter of ferroce of exactly this name.
     pub(super) fn ferroce_counter(&self, name: &str) -> Result<u64, Stop> {
         let status = self.ferroce.status()?;
-        status["counters"]
-            .as_array()
-            .and_then(|all| all.iter().find(|pair| pair[0] == name))
-            .and_then(|pair| pair[1].as_u64())
+        status["counters"][name]
+            .as_u64()
             .ok_or_else(|| Stop::fail(format!("ferroce has no counter {name}")))
     }
 }

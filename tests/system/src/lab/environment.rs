@@ -22,14 +22,10 @@ pub(crate) fn clients(status: &Value) -> u64 {
 
 /// The sum of the counters whose names contain a word.
 pub(crate) fn counter(status: &Value, word: &str) -> u64 {
-    let pairs = status["counters"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    pairs
-        .iter()
-        .filter(|pair| pair[0].as_str().is_some_and(|name| name.contains(word)))
-        .filter_map(|pair| pair[1].as_u64())
+    let counters = status["counters"].as_object().into_iter().flatten();
+    counters
+        .filter(|(name, _)| name.contains(word))
+        .filter_map(|(_, value)| value.as_u64())
         .sum()
 }
 

@@ -10,6 +10,7 @@ pub(crate) mod holder;
 pub(crate) mod host;
 pub(crate) mod huge;
 pub(crate) mod load;
+pub(crate) mod machine;
 pub(crate) mod netns;
 pub(crate) mod rxe;
 pub(crate) mod subnet;

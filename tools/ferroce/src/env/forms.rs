@@ -14,7 +14,7 @@ pub(super) fn shell(variables: &[Variable]) -> Vec<u8> {
         match value {
             Some(value) => {
                 text.extend_from_slice(format!("export {name}=").as_bytes());
-                quote(value, &mut text);
+                quote(value, b"", &mut text);
             }
             None => text.extend_from_slice(format!("unset {name}").as_bytes()),
         }
@@ -23,13 +23,50 @@ pub(super) fn shell(variables: &[Variable]) -> Vec<u8> {
     text
 }
 
-/// Between single quotes nothing means anything but the quote itself.
-fn quote(value: &OsStr, text: &mut Vec<u8>) {
+/// What fish evaluates, from its standard input. Any byte may be in a value.
+pub(super) fn fish(variables: &[Variable]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for (name, value) in variables {
+        match value {
+            Some(value) => {
+                text.extend_from_slice(format!("set -gx {name} ").as_bytes());
+                quote(value, b"\\", &mut text);
+            }
+            None => text.extend_from_slice(format!("set -e {name}").as_bytes()),
+        }
+        text.extend_from_slice(b";\n");
+    }
+    text
+}
+
+/// What csh and tcsh evaluate. It comes to them in words, so a statement has to say where it ends,
+/// and no value can have an end of line.
+pub(super) fn csh(variables: &[Variable]) -> Result<Vec<u8>, Error> {
+    let mut text = Vec::new();
+    for (name, value) in variables {
+        match value {
+            Some(value) => {
+                one_line(name, value)?;
+                text.extend_from_slice(format!("setenv {name} ").as_bytes());
+                // History is looked for between quotes, too.
+                quote(value, b"!", &mut text);
+            }
+            None => text.extend_from_slice(format!("unsetenv {name}").as_bytes()),
+        }
+        text.extend_from_slice(b";\n");
+    }
+    Ok(text)
+}
+
+/// Between single quotes nothing means anything but the quote itself, and what a shell has in
+/// `others`, which goes outside of them, too.
+fn quote(value: &OsStr, others: &[u8], text: &mut Vec<u8>) {
     text.push(b'\'');
     for &byte in value.as_bytes() {
-        match byte {
-            b'\'' => text.extend_from_slice(br"'\''"),
-            _ => text.push(byte),
+        if byte == b'\'' || others.contains(&byte) {
+            text.extend_from_slice(&[b'\'', b'\\', byte, b'\'']);
+        } else {
+            text.push(byte);
         }
     }
     text.push(b'\'');
@@ -119,6 +156,11 @@ mod tests {
         let text = |text: Vec<u8>| String::from_utf8(text).unwrap();
         let odd = one(br#"/a b/$x`y`"z"\'"#);
         assert_eq!(text(shell(&odd)), "export V='/a b/$x`y`\"z\"\\'\\''';\n");
+        let quoted = r#"'/a b/$x`y`"z"'\\''\''"#;
+        assert_eq!(text(fish(&odd)), format!("set -gx V {quoted}'';\n"));
+        let quoted = r"'a'\'''\!'\$b'";
+        let csh = csh(&one(br"a'!\$b")).unwrap();
+        assert_eq!(text(csh), format!("setenv V {quoted};\n"));
         assert_eq!(
             text(json(&odd).unwrap()),
             "{\n  \"V\": \"/a b/$x`y`\\\"z\\\"\\\\'\"\n}\n"
@@ -134,7 +176,13 @@ mod tests {
     #[test]
     fn what_a_form_cannot_hold_is_refused() {
         let lines = one(b"a\nB=c");
-        for refused in [github(&lines), dotenv(&lines), json(&one(b"\xff"))] {
+        let refused = [
+            github(&lines),
+            dotenv(&lines),
+            csh(&lines),
+            json(&one(b"\xff")),
+        ];
+        for refused in refused {
             let error = refused.unwrap_err().to_string();
             assert!(error.starts_with("V "), "{error}");
         }
@@ -145,6 +193,8 @@ mod tests {
     fn what_is_not_set_is_unset() {
         let variables = [("V", None)];
         assert_eq!(shell(&variables), b"unset V;\n");
+        assert_eq!(fish(&variables), b"set -e V;\n");
+        assert_eq!(csh(&variables).unwrap(), b"unsetenv V;\n");
         assert_eq!(json(&variables).unwrap(), b"{\n  \"V\": null\n}\n");
     }
 }

@@ -62,6 +62,41 @@ fn shells_that_evaluate_it_have_what_run_sets_and_nothing_twice() {
     }
 }
 
+/// Shells of other families. What they have must be what sh has.
+#[test]
+fn fish_and_csh_have_the_same() {
+    let Some(place) = Place::new() else { return };
+    place.configure();
+    let expected = text(&place.output(&["run", "--", "sh", "-c", SHOW]).stdout);
+    let show = place.temp.path().join("show.sh");
+    fs::write(&show, SHOW).unwrap();
+    let show = format!("sh {}", show.display());
+    let fish = format!(
+        "for i in 1 2; $ferroce env --fish | source; {show}; end\n\
+         $ferroce env --unset --fish | source; {show}\n"
+    );
+    let csh = format!(
+        "foreach i (1 2)\neval \"`$ferroce env --csh`\"\n{show}\nend\n\
+         eval \"`$ferroce env --unset --csh`\"\n{show}\n"
+    );
+
+    for (shell, script) in [("fish", &fish), ("tcsh", &csh), ("bsd-csh", &csh)] {
+        // Not everybody has them: the group `documents` installs them.
+        let there = Command::new(shell).args(["-c", "exit 0"]).output();
+        if there.is_err() {
+            eprintln!("skipped: there is no {shell}");
+            continue;
+        }
+        let file = place.temp.path().join(shell);
+        fs::write(&file, script).unwrap();
+        let line = format!("exec {shell} {}", file.display());
+        let output = place.shell("sh", &line).unwrap();
+        assert!(output.status.success(), "{shell}: {output:?}");
+        let all = format!("{expected}{expected}none\nnone\nnone\n");
+        assert_eq!(text(&output.stdout), all, "{shell}");
+    }
+}
+
 #[test]
 fn what_the_environment_holds_is_kept() {
     let Some(place) = Place::new() else { return };

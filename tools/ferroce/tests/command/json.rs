@@ -22,6 +22,32 @@ fn ports(place: &Place) -> Vec<Value> {
     ours
 }
 
+/// A list is an array of objects, and what has a name is found by it.
+#[test]
+fn lists_are_arrays_of_objects() {
+    let Some(place) = Place::new() else { return };
+    let up = place.output(&["up", "--addr", &place.addr]);
+    assert!(up.status.success(), "{up:?}");
+    let read = |arguments: &[&str]| -> Value {
+        let output = place.output(arguments);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    };
+
+    let status = read(&["status", "--json"]);
+    assert!(status["counters"]["sent_pkts"].is_u64(), "{status}");
+    let lists = [
+        &read(&["devices", "--json"]),
+        &read(&["doctor", "--json"]),
+        &status["gids"],
+        &status["ports"],
+    ];
+    for list in lists {
+        let items = list.as_array().unwrap_or_else(|| panic!("{list}"));
+        let objects = items.iter().all(Value::is_object);
+        assert!(!items.is_empty() && objects, "{list}");
+    }
+}
+
 #[test]
 fn they_agree_about_a_roce_port() {
     let Some(place) = Place::new() else { return };

@@ -91,9 +91,7 @@ fn sent(site: &Site) -> Result<u64, Stop> {
 
 pub(super) fn counter(host: &Host, name: &str) -> Result<u64, Stop> {
     let status = host.status()?;
-    let counters = status["counters"].as_array();
-    counters
-        .and_then(|all| all.iter().find(|counter| counter[0] == name))
-        .and_then(|counter| counter[1].as_u64())
+    status["counters"][name]
+        .as_u64()
         .ok_or_else(|| Stop::fail(format!("ferroce status has no {name}")))
 }

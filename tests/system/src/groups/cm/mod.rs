@@ -151,8 +151,12 @@ fn command(host: &Host, words: &[String]) -> Command {
 
 /// Whether a host's daemon has a listener on a port.
 pub(crate) fn listens(host: &Host, space: u64, port: u16) -> bool {
+    serves(&host.status().unwrap_or_default(), space, port)
+}
+
+/// The same, by the daemon's account of itself.
+pub(crate) fn serves(status: &serde_json::Value, space: u64, port: u16) -> bool {
     let wanted = space << 16 | u64::from(port);
-    let status = host.status().unwrap_or_default();
     let services = status["cm"]["services"].as_array();
     services.is_some_and(|all| all.iter().any(|id| id.as_u64() == Some(wanted)))
 }

@@ -6,12 +6,13 @@
 //! build of `cargo xtask portable`.
 
 mod arm64;
+mod system;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::build;
-use crate::distro::{self, Archive, DEBIAN_13, DISTRIBUTIONS, Distribution, Root};
+use crate::distro::{self, Archive, DEBIAN_13, DISTRIBUTIONS, Distribution, PROGRAMS, Root};
 use crate::groups::cm::{self, Stock};
 use crate::groups::verbs::traffic::{judge_perftest, judge_pingpong, pair_of};
 use crate::harness::case::{Case, Ending, Parts, Stop};
@@ -91,6 +92,10 @@ pub(crate) fn cases() -> Vec<Case> {
             let name = format!("distributions/{}/{name}", distribution.name);
             cases.push(Case::many(name, move |lab| whole(lab, distribution, part)));
         }
+        let name = format!("distributions/{}/system", distribution.name);
+        cases.push(Case::many(name, move |lab| {
+            system::parts(lab, distribution, portable::prefix(Target::X86_64)?)
+        }));
     }
     cases.extend(arm64::cases());
     cases
@@ -111,8 +116,9 @@ pub(crate) fn belongs(filters: &[String], name: &str) -> bool {
 fn short(lab: &mut Lab) -> Parts {
     let prefix = build::scratch("installed")?;
     install::copy(lab.programs(), &prefix)?;
+    let mut endings = system::parts(lab, DEBIAN_13, prefix.clone())?;
     let host = host(lab, DEBIAN_13, prefix)?;
-    let mut endings = pingpongs(lab, DEBIAN_13, &host)?;
+    endings.extend(pingpongs(lab, DEBIAN_13, &host)?);
     for tool in PERFTEST {
         endings.push(perftest(lab, DEBIAN_13, &host, format!("{tool} -n 100"))?);
     }
@@ -136,7 +142,7 @@ fn whole(lab: &mut Lab, distribution: Distribution, part: Part) -> Parts {
 
 /// A root of a distribution with a daemon in it.
 fn host(lab: &mut Lab, distribution: Distribution, product: PathBuf) -> Result<Host, Stop> {
-    let archive = Archive::of(distribution, ARCHITECTURE, &lab.case_dir()?)?;
+    let archive = Archive::of(distribution, ARCHITECTURE, &PROGRAMS, &lab.case_dir()?)?;
     Root::unpack(&archive, &product)?.host()
 }
 

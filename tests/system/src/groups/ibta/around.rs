@@ -95,9 +95,7 @@ impl Ground {
     /// Packets that the device has sent.
     fn sent(&self) -> u64 {
         let status = self.host.status().unwrap_or_default();
-        let counters = status["counters"].as_array();
-        let found = counters.and_then(|all| all.iter().find(|pair| pair[0] == "sent_pkts"));
-        found.and_then(|pair| pair[1].as_u64()).unwrap_or(0)
+        status["counters"]["sent_pkts"].as_u64().unwrap_or(0)
     }
 
     /// An agent that listens, and its address.

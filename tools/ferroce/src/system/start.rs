@@ -1,0 +1,100 @@
+//! Starting and stopping the machine's device: what the unit does, and who has no systemd.
+
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use ferroce_control::{Client, ControlError, RuntimeDir};
+
+use super::arguments::Start;
+use super::links;
+use super::manifest::Manifest;
+use super::place::RUNTIME;
+use crate::daemon;
+use crate::error::Error;
+
+/// The device's runtime directory.
+pub(super) fn runtime() -> RuntimeDir {
+    RuntimeDir::resolve(Some(Path::new(RUNTIME)))
+}
+
+/// `ferroce system start`.
+pub(super) fn start(start: &Start) -> Result<ExitCode, Error> {
+    let manifest = Manifest::of_enabled()?;
+    if start.foreground {
+        links::make()?;
+        make_directory()?;
+        let mut command = command(&manifest)?;
+        let source = command.arg("--foreground").exec();
+        return Err(Error::Exec {
+            program: "ferroced".into(),
+            source,
+        });
+    }
+
+    match Client::connect(&runtime()) {
+        Ok(_) => return Ok(ExitCode::SUCCESS),
+        Err(ControlError::NotRunning { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    bring_up(&manifest)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts the daemon in the background, and waits until it serves.
+pub(super) fn bring_up(manifest: &Manifest) -> Result<(), Error> {
+    links::make()?;
+    make_directory()?;
+    daemon::start(&mut command(manifest)?)
+}
+
+/// `ferroce system stop`.
+pub(super) fn stop() -> Result<ExitCode, Error> {
+    take_down()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Stops the daemon, if there is one, and takes away what was made at its start.
+pub(super) fn take_down() -> Result<(), Error> {
+    match daemon::down(&runtime()) {
+        Ok(_) | Err(Error::Control(ControlError::NotRunning { .. })) => {}
+        Err(error) => return Err(error),
+    }
+    links::remove()?;
+    match fs::remove_dir(RUNTIME) {
+        Err(error)
+            if !matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty
+            ) =>
+        {
+            Err(Error::io(RUNTIME)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// All users shall find the image in it; the sockets are for those of the group.
+fn make_directory() -> Result<(), Error> {
+    match fs::create_dir(RUNTIME) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(Error::io(RUNTIME)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn command(manifest: &Manifest) -> Result<Command, Error> {
+    let mut command = daemon::command(&runtime())?;
+    command.env_remove("SYSFS_PATH");
+    command.arg("--group").arg(&manifest.group);
+    for addr in &manifest.addr {
+        command.arg("--addr").arg(addr);
+    }
+    if let Some(netdev) = &manifest.netdev {
+        command.arg("--netdev").arg(netdev);
+    }
+    Ok(command)
+}
