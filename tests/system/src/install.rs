@@ -1,6 +1,6 @@
 //! `cargo xtask install --prefix DIR`: programs to DIR/bin, libraries under their final names to
 //! DIR/lib/ferroce, and the EXS library, manual pages, completions and the rest to their usual
-//! places, by the table of [`files`].
+//! places, by the table of `package/files.rs`.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
