@@ -145,6 +145,7 @@ pub(crate) struct PreStartContainerResponse {}
     unreachable_pub,
     missing_docs,
     clippy::all,
+    clippy::too_many_lines,
     reason = "generated"
 )]
 mod services {
