@@ -9,7 +9,7 @@
 //! a port as one of no such interface.
 //!
 //! A program that did not preload it can have it, too, if the device is the machine's: see
-//! [`stand_in`].
+//! `stand_in.rs`.
 //!
 //! It sits in every process below `ferroce run`, shells included. So it looks at the first bytes of
 //! a path and at one table entry of a descriptor and otherwise passes the call on; it starts no

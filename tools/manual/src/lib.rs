@@ -1,7 +1,7 @@
 //! Manual pages and shell completions of ferroce's programs, made of the definitions of their
 //! command lines, so that neither can say anything else than `--help` does.
 //!
-//! A program that is told to by a word that its help does not show calls [`write`]; whoever
+//! A program that is told to by a word that its help does not show calls [`write()`]; whoever
 //! installs or packages it calls the program. Nothing that is made here is kept in the sources.
 
 mod help;
@@ -36,7 +36,7 @@ impl For {
         }
     }
 
-    /// Where the completions of a program are, below what [`write`] writes to.
+    /// Where the completions of a program are, below what [`write()`] writes to.
     fn file(self, program: &str) -> String {
         match self {
             For::Bash => format!("bash/{program}"),
