@@ -11,8 +11,10 @@ use anyhow::{Result, bail};
 use crate::apt;
 
 mod documents;
+mod packaging;
 
 pub use documents::{DOCUMENTS, README};
+pub use packaging::{CONTAINERS, LINTIAN, PACKAGE, PACKAGING, PYTHON_VENV};
 
 /// Something that a command uses, and the package that brings it.
 #[derive(Clone, Copy)]
@@ -282,40 +284,6 @@ pub const PORTABLE: &[Need] = &[
     program("binutils", "readelf"),
 ];
 
-/// What makes packages.
-pub const PACKAGE: &[Need] = &[
-    program("binutils", "objcopy"),
-    program("dpkg-dev", "dpkg-gensymbols"),
-    program("rpm", "rpmbuild"),
-    file(
-        "python3-wheel",
-        "/usr/lib/python3/dist-packages/wheel/__init__.py",
-    ),
-    program("xz-utils", "xz"),
-    program("gzip", "gzip"),
-];
-
-/// What tries packages: makes them, and file systems to install them in.
-pub const PACKAGING: &[Need] = &[
-    program("perftest", "ib_write_bw"),
-    program("mmdebstrap", "mmdebstrap"),
-    program("uidmap", "newuidmap"),
-    program("tar", "tar"),
-    program("mount", "mount"),
-    program("iproute2", "ip"),
-    program("util-linux", "nsenter"),
-    program("pkgconf", "pkg-config"),
-];
-
-/// Environments of Python.
-pub const PYTHON_VENV: &[Need] = &[file(
-    "python3-venv",
-    "/usr/share/doc/python3-venv/copyright",
-)];
-
-/// Who knows Debian's rules.
-pub const LINTIAN: &[Need] = &[program("lintian", "lintian")];
-
 /// What makes other distributions' file systems and runs programs in them.
 pub const ROOTS: &[Need] = &[
     program("mmdebstrap", "mmdebstrap"),
@@ -325,27 +293,6 @@ pub const ROOTS: &[Need] = &[
     program("mount", "mount"),
     program("iproute2", "ip"),
     program("util-linux", "nsenter"),
-];
-
-/// What runs containers, and what is in them; what Kubernetes' stand-in is made of.
-pub const CONTAINERS: &[Need] = &[
-    program("podman", "podman"),
-    program("crun", "crun"),
-    program("bubblewrap", "bwrap"),
-    program("mmdebstrap", "mmdebstrap"),
-    program("tar", "tar"),
-    program("iproute2", "ip"),
-    program("util-linux", "nsenter"),
-    program("musl-tools", "musl-gcc"),
-    file(
-        "python3-grpcio",
-        "/usr/lib/python3/dist-packages/grpc/__init__.py",
-    ),
-    file(
-        "python3-protobuf",
-        "/usr/lib/python3/dist-packages/google/protobuf/__init__.py",
-    ),
-    program("protobuf-compiler", "protoc"),
 ];
 
 /// What runs programs of another architecture.

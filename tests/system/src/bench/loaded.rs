@@ -1,11 +1,12 @@
 //! `cargo xtask bench --loaded`: how much longer perftest takes while strangers keep the processors
 //! busy.
 //!
-//! Six programs that never sleep (or as many as told), at the tests' own priority, beside each program of perftest on
-//! one device, over sockets, between two daemons and over veth, with the sizes and iterations that
-//! `cargo xtask test` has; by turns with them and without, several rounds. The time is the client's
-//! from its start to its end, and what counts is the ratio of the medians. On one device each runs
-//! once with perftest's own number of iterations for all sizes, too, which is a figure and no more.
+//! Six programs that never sleep (or as many as told), at the tests' own priority, beside each
+//! program of perftest on one device, over sockets, between two daemons and over veth, with the
+//! sizes and iterations that `cargo xtask test` has; by turns with them and without, several
+//! rounds. The time is the client's from its start to its end, and what counts is the ratio of the
+//! medians. On one device each runs once with perftest's own number of iterations for all sizes,
+//! too, which is a figure and no more.
 //!
 //! Two threads that hand a word of memory to each other, as often as `ib_write_lat` hands messages
 //! over, show what the scheduler alone makes of programs that wait by looking at memory: what
