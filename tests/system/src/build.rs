@@ -9,8 +9,9 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 
-/// The packages whose results make up the product.
-pub const PRODUCT: &[&str] = &[
+/// The packages whose results make up the product: first those that a program needs to see a
+/// device, which take the least time to build.
+pub const PRODUCT: [&str; 6] = [
     "ferroce",
     "ferroced",
     "ferroce-provider",
@@ -18,9 +19,8 @@ pub const PRODUCT: &[&str] = &[
     "ferroce-ibta",
     "ferroce-k8s-device-plugin",
 ];
-
-/// Those of them that a program needs to see a device, which take the least time to build.
-const DEVICE: &[&str] = &["ferroce", "ferroced", "ferroce-provider", "ferroce-shim"];
+/// How many of them these are.
+const DEVICE: usize = 4;
 
 /// The shared objects: as cargo names them, and under their final names. The provider has more
 /// names, one for each version of libibverbs' private interface (`ferroce_cabi::pabi`).
@@ -76,12 +76,15 @@ pub fn fetch() {
 /// Builds the product and answers the directory that holds it. That may take minutes, in which
 /// cargo shows how far it is.
 pub fn product() -> Result<PathBuf> {
-    built(PRODUCT, &[])
+    // One after the other, since the features of what they all depend on follow from what is built
+    // at once: what `device` has built is not built again.
+    device()?;
+    built(&PRODUCT[DEVICE..], &[])
 }
 
 /// Builds what of it a program needs to see a device, likewise.
 pub fn device() -> Result<PathBuf> {
-    built(DEVICE, &[])
+    built(&PRODUCT[..DEVICE], &[])
 }
 
 /// Builds some packages and answers the directory that holds the results.
