@@ -185,9 +185,10 @@ fn rust_tests(text: &str) -> Vec<String> {
     let mut tests = Vec::new();
     let mut marked = false;
     for line in text.lines().map(str::trim_start) {
-        if line.starts_with("#[test]") {
+        let function = line.strip_prefix("async ").unwrap_or(line);
+        if line.starts_with("#[test]") || line.starts_with("#[tokio::test]") {
             marked = true;
-        } else if let Some(rest) = line.strip_prefix("fn ") {
+        } else if let Some(rest) = function.strip_prefix("fn ") {
             if std::mem::take(&mut marked) {
                 let name = rest.split(['(', '<']).next().unwrap_or_default();
                 tests.push(name.to_owned());
@@ -391,8 +392,8 @@ fn pages_are_cut_into_sentences() {
 
 #[test]
 fn tests_are_told_from_other_functions() {
-    let text = "#[test]\nfn one() {\n    fn inner() {}\n}\nfn two() {}\n    #[test]\n    // Why.\n    fn three(a in b) {}\n";
-    assert_eq!(rust_tests(text), ["one", "three"]);
+    let text = "#[test]\nfn one() {\n    fn inner() {}\n}\nfn two() {}\n    #[test]\n    // Why.\n    fn three(a in b) {}\n#[tokio::test]\nasync fn four() {}\nasync fn five() {}\n";
+    assert_eq!(rust_tests(text), ["one", "three", "four"]);
     let text = "static void one(void)\nstatic void helper(void)\nstatic void two(void) { x(); }\nT(one), {\"2\", two, 0}";
     assert_eq!(c_tests(text), ["one", "two"]);
 }
