@@ -157,7 +157,7 @@ mod tests {
         let odd = one(br#"/a b/$x`y`"z"\'"#);
         assert_eq!(text(shell(&odd)), "export V='/a b/$x`y`\"z\"\\'\\''';\n");
         let quoted = r#"'/a b/$x`y`"z"'\\''\''"#;
-        assert_eq!(text(fish(&odd)), format!("set -gx V {quoted}'';\n"));
+        assert_eq!(text(fish(&odd)), format!("set -gx V {quoted}';\n"));
         let quoted = r"'a'\'''\!'\$b'";
         let csh = csh(&one(br"a'!\$b")).unwrap();
         assert_eq!(text(csh), format!("setenv V {quoted};\n"));
