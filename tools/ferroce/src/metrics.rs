@@ -24,7 +24,7 @@ use families::{Family, Kind};
 /// Prints them once, or answers who asks for them until it is ended.
 pub(crate) fn metrics(dir: &RuntimeDir, listen: Option<SocketAddr>) -> Result<ExitCode, Error> {
     match listen {
-        None => show::print(exposition(&of_daemon(dir)?)),
+        None => show::print(exposition(of_daemon(dir)?)),
         Some(address) => server::serve(address, || scraped(dir)),
     }
 }
@@ -33,9 +33,9 @@ pub(crate) fn metrics(dir: &RuntimeDir, listen: Option<SocketAddr>) -> Result<Ex
 fn scraped(dir: &RuntimeDir) -> Result<String, Error> {
     match of_daemon(dir) {
         Err(Error::Control(ControlError::NotRunning { .. })) => {
-            Ok(exposition(&Snapshot(vec![families::up(false)])))
+            Ok(exposition(Snapshot(vec![families::up(false)])))
         }
-        snapshot => Ok(exposition(&snapshot?)),
+        snapshot => Ok(exposition(snapshot?)),
     }
 }
 
@@ -47,20 +47,18 @@ fn of_daemon(dir: &RuntimeDir) -> Result<Snapshot, Error> {
 
     let mut all = vec![families::up(true)];
     all.extend(families::of_status(&status));
-    all.extend(families::of_ports(&ports, |port| {
-        ports::counters(dir, &port.device, port.number)
-    }));
+    all.extend(families::of_ports(dir, &ports));
     Ok(Snapshot(all))
 }
 
 /// What is exposed, in this order.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Snapshot(Vec<Family>);
 
 /// The text, up to its `# EOF`.
-fn exposition(snapshot: &Snapshot) -> String {
+fn exposition(snapshot: Snapshot) -> String {
     let mut registry = Registry::with_prefix("ferroce");
-    registry.register_collector(Box::new(snapshot.clone()));
+    registry.register_collector(Box::new(snapshot));
 
     let mut text = String::new();
     text::encode(&mut text, &registry).expect("a string takes all that is written to it");

@@ -1,12 +1,14 @@
 //! Which metrics there are. Their names begin with `ferroce_`, which is put before them later, and
 //! those of counters end in `_total`, likewise.
 
-use ferroce_control::{Counter, Status};
+use std::collections::BTreeMap;
 
-use crate::ports::Port;
+use ferroce_control::{Counter, RuntimeDir, Status};
+
+use crate::ports::{self, Port};
 
 /// Metrics of one name.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Family {
     pub name: String,
     /// A sentence without its full stop.
@@ -43,11 +45,15 @@ impl Family {
     }
 
     fn row(mut self, labels: &[(&str, &str)], value: impl Into<u64>) -> Self {
+        self.add(labels, value);
+        self
+    }
+
+    fn add(&mut self, labels: &[(&str, &str)], value: impl Into<u64>) {
         let owned = labels
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         self.rows.push((owned.collect(), value.into()));
-        self
     }
 }
 
@@ -117,13 +123,10 @@ fn programs(status: &Status) -> Family {
     })
 }
 
-/// The ports, and `counters`: the files of their directories of that name.
-pub(super) fn of_ports(
-    ports: &[Port],
-    counters: impl Fn(&Port) -> Vec<(String, u64)>,
-) -> Vec<Family> {
+/// The ports, and what is counted at each.
+pub(super) fn of_ports(dir: &RuntimeDir, ports: &[Port]) -> Vec<Family> {
     let mut active = Family::gauge("port_active", "Whether a port is in state ACTIVE");
-    let mut counted: Vec<Family> = Vec::new();
+    let mut counted: BTreeMap<String, Family> = BTreeMap::new();
 
     for port in ports {
         let number = port.number.to_string();
@@ -131,21 +134,17 @@ pub(super) fn of_ports(
         let layer = ("link_layer", port.link_layer.as_str());
         active = active.row(&[labels[0], labels[1], layer], port.state == "ACTIVE");
 
-        for (file, value) in counters(port) {
+        for (file, value) in ports::counters(dir, &port.device, port.number) {
             let (name, value) = named(&file, value);
             let help = format!("What sysfs shows as counters/{file} of a port");
-            let at = counted.iter().position(|family| family.name == name);
-            let family = match at {
-                Some(at) => counted.swap_remove(at),
-                None => Family::counter(&name, &help),
-            };
-            counted.push(family.row(&labels, value));
+            let family = counted.entry(name);
+            family
+                .or_insert_with_key(|name| Family::counter(name, &help))
+                .add(&labels, value);
         }
     }
 
-    counted.sort_by(|a, b| a.name.cmp(&b.name));
-    counted.insert(0, active);
-    counted
+    [active].into_iter().chain(counted.into_values()).collect()
 }
 
 /// The name and the value of a port's counter. Data are counted in words of four bytes, which is

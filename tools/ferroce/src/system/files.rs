@@ -88,6 +88,29 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     fs::rename(&fresh, &file)
 }
 
+/// Makes a directory, unless it is there.
+pub(super) fn make_directory(path: &str) -> Result<(), Error> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(Error::io(path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Removes a directory, if it is there and nothing is in it.
+pub(super) fn remove_if_empty(path: &str) -> Result<(), Error> {
+    match fs::remove_dir(path) {
+        Err(error)
+            if !matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty
+            ) =>
+        {
+            Err(Error::io(path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Undoes what was made, if it is still there as it was made. Says what has been left alone, and
 /// why.
 pub(super) fn unmake(made: &Made) -> Result<Option<String>, Error> {

@@ -2,10 +2,10 @@
 //! `/dev/null`, as in the image. `/dev` is made anew at each start of the machine.
 
 use std::fs;
-use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use super::files;
 use crate::error::Error;
 
 const DIRECTORY: &str = "/dev/infiniband";
@@ -38,12 +38,7 @@ pub(super) fn check() -> Result<(), Error> {
 /// Makes those that are missing.
 pub(super) fn make() -> Result<(), Error> {
     check()?;
-    match fs::create_dir(DIRECTORY) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(Error::io(DIRECTORY)(error));
-        }
-        _ => {}
-    }
+    files::make_directory(DIRECTORY)?;
     for path in paths() {
         if !is_ours(&path) {
             symlink(TARGET, &path).map_err(Error::io(path.display().to_string()))?;
@@ -59,15 +54,5 @@ pub(super) fn remove() -> Result<(), Error> {
             fs::remove_file(&path).map_err(Error::io(path.display().to_string()))?;
         }
     }
-    match fs::remove_dir(DIRECTORY) {
-        Err(error)
-            if !matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty
-            ) =>
-        {
-            Err(Error::io(DIRECTORY)(error))
-        }
-        _ => Ok(()),
-    }
+    files::remove_if_empty(DIRECTORY)
 }

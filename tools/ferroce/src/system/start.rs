@@ -1,7 +1,5 @@
 //! Starting and stopping the machine's device: what the unit does, and who has no systemd.
 
-use std::fs;
-use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -9,9 +7,9 @@ use std::process::{Command, ExitCode};
 use ferroce_control::{Client, ControlError, RuntimeDir};
 
 use super::arguments::Start;
-use super::links;
 use super::manifest::Manifest;
 use super::place::RUNTIME;
+use super::{files, links};
 use crate::daemon;
 use crate::error::Error;
 
@@ -24,8 +22,7 @@ pub(super) fn runtime() -> RuntimeDir {
 pub(super) fn start(start: &Start) -> Result<ExitCode, Error> {
     let manifest = Manifest::of_enabled()?;
     if start.foreground {
-        links::make()?;
-        make_directory()?;
+        make_places()?;
         let mut command = command(&manifest)?;
         let source = command.arg("--foreground").exec();
         return Err(Error::Exec {
@@ -45,8 +42,7 @@ pub(super) fn start(start: &Start) -> Result<ExitCode, Error> {
 
 /// Starts the daemon in the background, and waits until it serves.
 pub(super) fn bring_up(manifest: &Manifest) -> Result<(), Error> {
-    links::make()?;
-    make_directory()?;
+    make_places()?;
     daemon::start(&mut command(manifest)?)
 }
 
@@ -63,27 +59,14 @@ pub(super) fn take_down() -> Result<(), Error> {
         Err(error) => return Err(error),
     }
     links::remove()?;
-    match fs::remove_dir(RUNTIME) {
-        Err(error)
-            if !matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty
-            ) =>
-        {
-            Err(Error::io(RUNTIME)(error))
-        }
-        _ => Ok(()),
-    }
+    files::remove_if_empty(RUNTIME)
 }
 
-/// All users shall find the image in it; the sockets are for those of the group.
-fn make_directory() -> Result<(), Error> {
-    match fs::create_dir(RUNTIME) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err(Error::io(RUNTIME)(error))
-        }
-        _ => Ok(()),
-    }
+/// The links, and the runtime directory: all users shall find the image in it; the sockets are for
+/// those of the group.
+fn make_places() -> Result<(), Error> {
+    links::make()?;
+    files::make_directory(RUNTIME)
 }
 
 fn command(manifest: &Manifest) -> Result<Command, Error> {
