@@ -2,11 +2,11 @@
 
 use super::case::test;
 use super::provoke;
-use super::traps::{is_trap, next};
+use super::traps::{is_trap, made_up, next};
 use crate::catalog::{Mutant, Test};
 use crate::mad::{SM_LID, Smp, lid_of, timer};
 use crate::rig::Envelope;
-use crate::sim::{MadFaults, OnCable};
+use crate::sim::MadFaults;
 use ferroce_wire::smp::{self, attribute, method, node_type, trap};
 use std::time::Duration;
 
@@ -253,19 +253,8 @@ fn no_switch() -> Test {
         RULE,
         || {
             MadFaults::default().link(|_, _| {
-                let mut mad = Smp::new(method::TRAP, attribute::NOTICE)
-                    .to_lid(SM_LID)
-                    .emit(1, 0, 1);
-                smp::Notice::LinkState(lid_of(1)).emit(
-                    node_type::SWITCH,
-                    lid_of(1),
-                    smp::data_mut(&mut mad),
-                );
-                vec![OnCable {
-                    port: 1,
-                    envelope: Envelope::smp(lid_of(1), SM_LID),
-                    mad,
-                }]
+                let notice = smp::Notice::LinkState(lid_of(1));
+                vec![made_up(1, node_type::SWITCH, &notice)]
             })
         },
     ))

@@ -2,9 +2,9 @@
 
 use super::case::test;
 use super::provoke;
-use super::traps::{is_trap, next};
+use super::traps::{is_trap, made_up, next};
 use crate::catalog::{Mutant, Test};
-use crate::mad::{SM_LID, Smp, Tester, lid_of};
+use crate::mad::{Smp, Tester, lid_of};
 use crate::run::Outcome;
 use crate::sim::{MadFaults, OnCable};
 use ferroce_wire::smp::{self, attribute, node_type, state, trap};
@@ -137,22 +137,9 @@ fn wrong_key(tester: &mut Tester<'_>, port: u8) -> Outcome {
 
 /// Trap 144 of a port that has nothing to tell.
 fn own_trap(port: u8) -> OnCable {
-    let mut mad = Smp::new(smp::method::TRAP, attribute::NOTICE)
-        .to_lid(SM_LID)
-        .emit(port, 0, 1);
-    smp::Notice::CapabilityChange(smp::CapabilityChange {
+    let notice = smp::Notice::CapabilityChange(smp::CapabilityChange {
         lid: lid_of(port),
         ..smp::CapabilityChange::default()
-    })
-    .emit(
-        node_type::CHANNEL_ADAPTER,
-        lid_of(port),
-        smp::data_mut(&mut mad),
-    );
-
-    OnCable {
-        port,
-        envelope: crate::rig::Envelope::smp(lid_of(port), SM_LID),
-        mad,
-    }
+    });
+    made_up(port, node_type::CHANNEL_ADAPTER, &notice)
 }

@@ -5,8 +5,9 @@ mod m_key;
 
 use super::case::test;
 use crate::catalog::{Mutant, Test};
-use crate::mad::{SM_LID, Tester, Trap, lid_of};
+use crate::mad::{SM_LID, Smp, Tester, Trap, lid_of};
 use crate::protocol::Command;
+use crate::rig::Envelope;
 use crate::run::{Outcome, Run, Stop};
 use crate::sim::{MadFaults, OnCable};
 use ferroce_wire::smp::{self, attribute, capability, method, node_type, trap};
@@ -90,6 +91,20 @@ fn tells(number: u16, at: usize, value: u8) -> MadFaults {
 pub(super) fn is_trap(mad: &OnCable, number: u16) -> bool {
     mad.asks(method::TRAP, attribute::NOTICE)
         && smp::NoticeHeader::parse(mad.data()).trap_number == number
+}
+
+/// A trap on the cable of a port, by a device that has no reason to send it.
+pub(super) fn made_up(port: u8, producer: u8, notice: &smp::Notice) -> OnCable {
+    let mut mad = Smp::new(method::TRAP, attribute::NOTICE)
+        .to_lid(SM_LID)
+        .emit(port, 0, 1);
+    notice.emit(producer, lid_of(port), smp::data_mut(&mut mad));
+
+    OnCable {
+        port,
+        envelope: Envelope::smp(lid_of(port), SM_LID),
+        mad,
+    }
 }
 
 fn mute(number: u16) -> MadFaults {
