@@ -107,7 +107,8 @@ fn transfer(lab: &mut Lab) -> Ending {
 
     let pair = Pair {
         tool: "ib_write_bw".to_owned(),
-        options: ["-F", "-n", "500"].map(str::to_owned).to_vec(),
+        // By rdma_cm, so that its messages are counted, too.
+        options: ["-F", "-R", "-n", "500"].map(str::to_owned).to_vec(),
         port,
         limit: LIMIT,
     };
@@ -130,6 +131,7 @@ fn transfer(lab: &mut Lab) -> Ending {
     }
 
     agrees_with_status(host, &after)?;
+    sample(&after, "ferroce_cm_tx_msgs_total", &[("message", "req")])?;
     let active = [("port", "1"), ("link_layer", "Ethernet")];
     match sample(&after, "ferroce_port_active", &active)? {
         1.0 => Ok(()),
@@ -143,7 +145,13 @@ fn agrees_with_status(host: &Host, samples: &Samples) -> Ending {
     let counters = status["counters"].as_object().context("no counters")?;
     for (name, value) in counters {
         let value = value.as_f64().context("a counter without a value")?;
-        let shown = sample(samples, &format!("ferroce_{name}_total"), &[])?;
+        let shown = match name.split_once('/') {
+            None => sample(samples, &format!("ferroce_{name}_total"), &[])?,
+            Some((name, message)) => {
+                let labels = [("message", message)];
+                sample(samples, &format!("ferroce_{name}_total"), &labels)?
+            }
+        };
         if shown != value {
             return Err(Stop::fail(format!("{name} is {shown}, {value} in status")));
         }

@@ -92,13 +92,42 @@ pub(super) fn of_status(status: &Status) -> Vec<Family> {
         programs(status),
     ];
 
-    families.extend(status.counters.iter().map(|(counter, value)| {
-        let known = Counter::ALL.iter().find(|known| known.name() == counter);
-        let help = known.map_or("Counted by the daemon itself", |known| known.help());
-        Family::counter(counter, help).row(device, *value)
-    }));
+    families.extend(counters(name, &status.counters));
+    families
+}
+
+/// What is counted by kind, as `cm_tx_msgs/req`, is one metric with the kind as a label: a name has
+/// no `/` in it. A kind that was never seen is not there.
+fn counters(device: &str, counters: &[(String, u64)]) -> Vec<Family> {
+    let mut families: Vec<Family> = Vec::new();
+    for (counter, value) in counters {
+        let (name, message) = match counter.split_once('/') {
+            Some((name, message)) => (name, Some(("message", message))),
+            None => (counter.as_str(), None),
+        };
+        let labels: Vec<_> = [("device", device)].into_iter().chain(message).collect();
+
+        match families.last_mut().filter(|family| family.name == name) {
+            Some(family) => family.add(&labels, *value),
+            None => families.push(Family::counter(name, help(name)).row(&labels, *value)),
+        }
+    }
 
     families
+}
+
+/// What a counter is, without its full stop.
+fn help(name: &str) -> &'static str {
+    match name {
+        "cm_tx_msgs" => "Messages of the connection manager sent, repetitions included",
+        "cm_tx_retries" => "Those sent again for want of an answer",
+        "cm_rx_msgs" => "Messages of the connection manager received",
+        "cm_rx_duplicates" => "Those received again",
+        _ => Counter::ALL
+            .iter()
+            .find(|known| known.name() == name)
+            .map_or("Counted by the daemon itself", |known| known.help()),
+    }
 }
 
 /// The programs that have the device open, each with its process and slot.
