@@ -41,7 +41,7 @@ pub struct Config {
     pub cable: Vec<Cable>,
     /// `name`: the device's name.
     pub name: Option<String>,
-    /// `idle_exit`: seconds without clients after which the daemon leaves.
+    /// `idle_exit`: seconds without clients after which the daemon leaves; 0: it stays.
     pub idle_exit: Option<u64>,
     /// `receive_buffer`: bytes to ask for as each socket's receive buffer.
     pub receive_buffer: Option<usize>,
@@ -223,7 +223,10 @@ impl TryFrom<Config> for Settings {
             cables: config.cable,
             ib_addrs,
             name,
-            idle_exit: config.idle_exit.map(Duration::from_secs),
+            idle_exit: config
+                .idle_exit
+                .filter(|&seconds| seconds > 0)
+                .map(Duration::from_secs),
             receive_buffer: config.receive_buffer.unwrap_or(udp::RECEIVE_BUFFER),
             stretch_timeouts,
             group: config.group,

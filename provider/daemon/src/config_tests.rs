@@ -22,6 +22,17 @@ fn a_file_says_what_the_command_line_says() {
 }
 
 #[test]
+fn no_seconds_mean_to_stay() {
+    let over = Config {
+        idle_exit: Some(0),
+        ..Config::default()
+    };
+    let file = toml::from_str("idle_exit = 30").unwrap();
+    let settings = Settings::try_from(over.or(file)).unwrap();
+    assert_eq!(settings.idle_exit, None);
+}
+
+#[test]
 fn mistakes_are_refused_with_a_word() {
     for (text, word) in [
         (r#"addr = ["127.0.0.300"]"#, "not an IP address"),

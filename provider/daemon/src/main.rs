@@ -73,7 +73,7 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Leave after so many seconds without clients [default: stay]
+    /// Leave after so many seconds without clients; 0: stay [default: stay]
     #[arg(long, value_name = "SECS")]
     idle_exit: Option<u64>,
 

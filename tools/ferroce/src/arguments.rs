@@ -230,7 +230,7 @@ pub(crate) struct Up {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
 
-    /// Leave after so many seconds without programs [default: stay]
+    /// Leave after so many seconds without programs; 0: stay [default: stay]
     #[arg(long, value_name = "SECS")]
     pub idle_exit: Option<u64>,
 
@@ -276,7 +276,7 @@ pub(crate) struct Switch {
 /// `ferroce run`.
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// Seconds without programs after which a daemon that is started now leaves
+    /// Seconds without programs after which a daemon that is started now leaves; 0: it stays
     #[arg(long, value_name = "SECS", default_value_t = 60)]
     pub idle_exit: u64,
 

@@ -73,6 +73,8 @@ fn command(manifest: &Manifest) -> Result<Command, Error> {
     let mut command = daemon::command(&runtime())?;
     command.env_remove("SYSFS_PATH");
     command.arg("--group").arg(&manifest.group);
+    // A machine's device stays, whatever a file of settings says for those of users.
+    command.args(["--idle-exit", "0"]);
     for addr in &manifest.addr {
         command.arg("--addr").arg(addr);
     }

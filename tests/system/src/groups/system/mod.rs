@@ -140,11 +140,12 @@ fn difference(before: &str, after: &str) -> String {
 /// The device comes, is used by users of all kinds, and goes without a trace.
 fn device(lab: &mut Lab) -> Parts {
     let site = Site::new(lab)?;
+    settings(&site)?;
     let before = site.listing("before")?;
     let enabled = site.ferroce("enable", &["system", "enable"])?;
     said(&enabled, &["members of rdma", "/etc/rc.local"])?;
 
-    let mut endings = Vec::new();
+    let mut endings = vec![("stays without programs".to_owned(), stays(&site))];
     for (name, part) in programs::parts().into_iter().chain(users::parts()) {
         endings.push((name.to_owned(), part(&site)));
     }
@@ -162,6 +163,22 @@ fn device(lab: &mut Lab) -> Parts {
     });
     endings.push(("nothing is left".to_owned(), ending));
     Ok(endings)
+}
+
+/// Settings with which daemons of users leave soon.
+fn settings(site: &Site) -> Ending {
+    let line = "mkdir -p /etc/ferroce && echo 'idle_exit = 1' > /etc/ferroce/ferroce.toml";
+    said(&site.root("settings", &["sh", "-c", line])?, &[])
+}
+
+/// The machine's device does not leave, whatever those settings say.
+fn stays(site: &Site) -> Ending {
+    let before = site.daemon("before a pause")?;
+    std::thread::sleep(Duration::from_secs(3));
+    let after = site.daemon("after a pause")?;
+    expect(before["pid"] == after["pid"], || {
+        format!("it was {}, and is {}", before["pid"], after["pid"])
+    })
 }
 
 /// An `enable` that is refused in the middle, by a file that somebody has, leaves nothing, and
