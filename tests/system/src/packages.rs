@@ -16,6 +16,9 @@ mod packaging;
 pub use documents::{DOCUMENTS, README};
 pub use packaging::{CONTAINERS, LINTIAN, PACKAGE, PACKAGING, PYTHON_VENV};
 
+/// The distribution's Python, which has its packages.
+pub(crate) const PYTHON: &str = "/usr/bin/python3";
+
 /// Something that a command uses, and the package that brings it.
 #[derive(Clone, Copy)]
 pub struct Need {

@@ -21,7 +21,7 @@ use clap::ValueEnum;
 use crate::build;
 use crate::install;
 use crate::package::command::output_of;
-use crate::packages;
+use crate::packages::{self, PYTHON};
 
 pub(crate) use exs::exs;
 
@@ -113,8 +113,6 @@ impl Target {
 
 /// What links, from PyPI.
 const TOOLS: &[&str] = &["cargo-zigbuild==0.24.0", "ziglang==0.17.1"];
-/// The system's Python: its pip is the package that is asked for.
-const PYTHON: &str = "/usr/bin/python3";
 
 /// Builds, checks and copies; with `musl` also the libraries that containers of musl need.
 pub fn run(target: Target, prefix: &Path, musl: bool) -> Result<()> {

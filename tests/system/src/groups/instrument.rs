@@ -14,12 +14,11 @@ use crate::harness::case::{Case, Ending, Stop};
 use crate::harness::process;
 use crate::lab::host::Host;
 use crate::lab::{Lab, Place};
+use crate::packages::PYTHON;
 use crate::programs::perftest::Pair;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The distribution's, which has its packages.
-const PYTHON: &str = "/usr/bin/python3";
 /// Reads OpenMetrics from a file or an address with Prometheus' own parser, which is strict, and
 /// prints the samples as JSON.
 const READ: &str = "

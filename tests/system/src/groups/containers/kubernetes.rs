@@ -8,12 +8,11 @@ use crate::build;
 use crate::harness::case::{Ending, Stop};
 use crate::harness::process;
 use crate::lab::Lab;
+use crate::packages::PYTHON;
 
 use super::place::{Edits, Engine, Place};
 use super::{LIMIT, PERFTEST, perftest};
 
-/// The system's, which has the packages.
-const PYTHON: &str = "/usr/bin/python3";
 const DEVICES: u64 = 4;
 
 /// Allocates, and runs ib_write_bw between two containers.

@@ -11,12 +11,11 @@ use tempfile::TempDir;
 
 use crate::harness::case::{Ending, Stop, expect};
 use crate::lab::Lab;
-use crate::packages;
+use crate::packages::{self, PYTHON};
 
 use super::named;
 use super::runs::{LIST, User, said, same};
 
-const PYTHON: &str = "/usr/bin/python3";
 /// What every pip is told.
 const PIP: &[&str] = &["-m", "pip", "--no-cache-dir", "--disable-pip-version-check"];
 

@@ -8,14 +8,13 @@ use crate::build;
 use crate::harness::case::{Ending, Stop, expect};
 use crate::lab::Lab;
 use crate::package::{self, Format};
-use crate::packages;
+use crate::packages::{self, PYTHON};
 
 use super::named;
 use super::runs::said;
 
 /// Who knows what a wheel's name promises, from PyPI, and what it needs of there.
 const AUDITWHEEL: &[&str] = &["auditwheel==6.8.2", "pyelftools==0.33", "packaging==26.0"];
-const PYTHON: &str = "/usr/bin/python3";
 
 /// The wheel runs where its name says.
 pub(super) fn auditwheel(lab: &mut Lab, packages: &Path) -> Ending {
