@@ -28,7 +28,7 @@ fn no_seconds_mean_to_stay() {
         ..Config::default()
     };
     let file = toml::from_str("idle_exit = 30").unwrap();
-    let settings = Settings::try_from(over.or(file)).unwrap();
+    let settings = Settings::try_from(over.over(file)).unwrap();
     assert_eq!(settings.idle_exit, None);
 }
 
