@@ -10,12 +10,12 @@ use anyhow::Context;
 use serde_json::Value;
 
 use crate::build;
+use crate::groups::cm;
 use crate::harness::case::{Case, Ending, Stop};
 use crate::harness::process;
 use crate::lab::host::Host;
 use crate::lab::{Lab, Place};
 use crate::packages::PYTHON;
-use crate::programs::perftest::Pair;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -104,17 +104,9 @@ fn transfer(lab: &mut Lab) -> Ending {
     let host = site.server();
     let before = printed(host, &dir)?;
 
-    let pair = Pair {
-        tool: "ib_write_bw".to_owned(),
-        // By rdma_cm, so that its messages are counted, too.
-        options: ["-F", "-R", "-n", "500"].map(str::to_owned).to_vec(),
-        port,
-        limit: LIMIT,
-    };
-    let ends = pair.run(host, site.client(), &dir)?;
-    if !ends.client.success() {
-        return Err(Stop::with("ib_write_bw fails", &[&ends.client]));
-    }
+    // By rdma_cm, so that its messages are counted, too.
+    let transfer = cm::perftest("ib_write_bw -n 500");
+    cm::exchange(host, site.client(), &transfer, port, &dir)?;
 
     let after = printed(host, &dir)?;
     for (name, least) in [
