@@ -7,14 +7,16 @@
 //! forked child can close the descriptor but not use it (`EACCES`).
 
 mod fetch;
+mod index;
 mod post;
 
 use crate::answers::{self, Question};
 use crate::carrier::RDMA_CM;
 use crate::channels::{self, Channel};
-use crate::{descriptors, sys};
+use crate::{descriptors, next, sys};
 use ferroce_cabi::ucma::*;
 use ferroce_cabi::ucma_frame::{COMMAND, NO_CHANNEL, OPEN, Request, VERSION};
+use fetch::throw_away;
 use libc::{c_int, c_void, iovec, pid_t};
 use std::mem::size_of;
 use std::ptr::null_mut;
@@ -131,7 +133,7 @@ pub(crate) unsafe fn write(
     // SAFETY: the command follows the header, as its length says.
     let done = unsafe {
         let body = command.byte_add(size_of::<rdma_ucm_cmd_hdr>());
-        match call.prepare(&header, body) {
+        let done = match call.prepare(&header, body) {
             Err(errno) => Some(Err(errno)),
             Ok(()) if header.cmd == RDMA_USER_CM_CMD_GET_EVENT => Some(call.next_event()),
             Ok(()) => match call.known(&header, body) {
@@ -139,7 +141,11 @@ pub(crate) unsafe fn write(
                 None if call.may_be_posted(&header, body) => Some(call.post()),
                 None => call.carry(&header),
             },
+        };
+        if next::is_late() && done == Some(Ok(())) {
+            index::conceal(&header, body, &call.answer);
         }
+        done
     };
     let failed = matches!(done, None | Some(Err(libc::EIO)));
     // A daemon that dies closes one thing after the other: who may rely on its being gone waits for
@@ -384,14 +390,5 @@ impl Call {
             };
         }
         Ok(())
-    }
-}
-
-/// Takes back records whose events are gone, under the channel's lock.
-fn throw_away(fd: c_int, channel: &Channel, records: u32) {
-    for _ in 0..records {
-        if sys::drop_message(fd) {
-            channel.add_taken(1);
-        }
     }
 }

@@ -1,8 +1,9 @@
 //! `GET_EVENT`: taking the next event out of a channel's descriptor, or waiting for it. ferroced is
-//! told only if it wants to hear.
+//! told only if it wants to hear. Events that are gone are taken out likewise.
 
 use super::{Call, NOTHING, bytes};
 use crate::carrier::RDMA_CM;
+use crate::channels::Channel;
 use crate::{answers, sys};
 use ferroce_cabi::ucma::rdma_ucm_event_resp;
 use ferroce_cabi::ucma_frame::{Answers, LONG_RECORD, Record, Request, SHORT_RECORD, TAKEN};
@@ -118,5 +119,14 @@ impl Call {
         }
 
         Ok(())
+    }
+}
+
+/// Takes back records whose events are gone, under the channel's lock.
+pub(super) fn throw_away(fd: c_int, channel: &Channel, records: u32) {
+    for _ in 0..records {
+        if sys::drop_message(fd) {
+            channel.add_taken(1);
+        }
     }
 }
