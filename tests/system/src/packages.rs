@@ -59,6 +59,13 @@ pub const BENCH: &[Need] = &[
     file("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
 ];
 
+/// What the benchmark's pictures need besides: a network that loses packets, TCP in it.
+pub const CURVES: &[Need] = &[
+    program("iperf3", "iperf3"),
+    program("nftables", "nft"),
+    program("iproute2", "ip"),
+];
+
 /// What libFuzzer is compiled with.
 pub const FUZZ: &[Need] = &[program("g++", "c++")];
 

@@ -124,6 +124,9 @@ enum Command {
         /// program
         #[arg(long, conflicts_with_all = ["rxe", "json", "loaded"])]
         engine: bool,
+        /// Instead, draw bandwidth and latency over size, queue pairs and loss, into this directory
+        #[arg(long, value_name = "DIR", conflicts_with_all = ["rxe", "json", "loaded", "engine"])]
+        html: Option<PathBuf>,
     },
     /// Run the conformance suite against rdma_rxe in an emulated guest, and write
     /// docs/conformance/rxe-suite.md
@@ -251,6 +254,11 @@ fn main() -> ExitCode {
             quick,
             ..
         } => bench::engine_alone(quick).map(|()| true),
+        Command::Bench {
+            html: Some(dir),
+            quick,
+            ..
+        } => bench::curves(&dir, quick).map(|()| true),
         Command::Bench {
             json, quick, rxe, ..
         } => match rxe {

@@ -1,7 +1,7 @@
 //! The measurements: which there are, and those of ferroce. What they are compared with is in
 //! `yardsticks`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -31,6 +31,16 @@ pub(super) struct Figure {
 }
 
 impl Figure {
+    /// The smallest value; infinite without any.
+    pub(super) fn least(&self) -> f64 {
+        self.values.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    /// The largest value.
+    pub(super) fn most(&self) -> f64 {
+        self.values.iter().copied().fold(0.0, f64::max)
+    }
+
     /// The middle value, or the mean of the two in the middle.
     pub(super) fn median(&self) -> f64 {
         let mut sorted = self.values.clone();
@@ -70,7 +80,7 @@ impl<'a> Bench<'a> {
     }
 
     /// The same for processes of one device.
-    fn alone(&self) -> Bench<'a> {
+    pub(super) fn alone(&self) -> Bench<'a> {
         Bench {
             host: self.device,
             dir: self.dir.clone(),
@@ -84,7 +94,7 @@ impl<'a> Bench<'a> {
             ("udp_bandwidth", "Gb/s", |b| {
                 Ok(b.udp_bytes(4096)? * 8.0 / 1e9)
             }),
-            ("tcp_bandwidth", "Gb/s", |b| b.tcp_bandwidth()),
+            ("tcp_bandwidth", "Gb/s", |b| b.tcp_bandwidth("64K")),
             ("write_64k", "Gb/s", |b| b.bandwidth("ib_write_bw", 65_536)),
             ("write_1m", "Gb/s", |b| b.bandwidth("ib_write_bw", 1 << 20)),
             ("send_64k", "Gb/s", |b| b.bandwidth("ib_send_bw", 65_536)),
@@ -94,8 +104,8 @@ impl<'a> Bench<'a> {
             ("exs_64k", "Gb/s", |b| b.exs_bandwidth(65_536, &[])),
             ("exs_1m", "Gb/s", |b| b.exs_bandwidth(1 << 20, &[])),
             ("exs_1m_own", "Gb/s", |b| b.exs_bandwidth(1 << 20, &["-o"])),
-            ("udp_latency", "us", |b| b.udp_latency()),
-            ("tcp_latency", "us", |b| b.tcp_latency()),
+            ("udp_latency", "us", |b| b.udp_latency(36)),
+            ("tcp_latency", "us", |b| b.tcp_latency("2")),
             ("write_latency", "us", |b| b.latency("ib_write_lat", 2)),
             ("send_latency", "us", |b| b.latency("ib_send_lat", 2)),
             ("read_latency", "us", |b| b.latency("ib_read_lat", 2)),
@@ -170,7 +180,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Average bandwidth in Gb/s.
-    fn bandwidth(&self, tool: &str, size: usize) -> Result<f64> {
+    pub(super) fn bandwidth(&self, tool: &str, size: usize) -> Result<f64> {
         let seconds = self.seconds.to_string();
         self.perftest(
             tool,
@@ -181,7 +191,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Median latency in microseconds: one way for WRITE and SEND, to and fro for READ and atomics.
-    fn latency(&self, tool: &str, size: usize) -> Result<f64> {
+    pub(super) fn latency(&self, tool: &str, size: usize) -> Result<f64> {
         self.perftest(tool, size, &["-n", "20000", "-m", "4096"], 2)
     }
 
@@ -191,30 +201,14 @@ impl<'a> Bench<'a> {
         self.perftest(tool, 2, &["-D", &seconds, "-m", "4096"], 2)
     }
 
-    fn perftest(&self, tool: &str, size: usize, options: &[&str], column: usize) -> Result<f64> {
-        let mut options: Vec<String> = options.iter().map(|word| (*word).to_owned()).collect();
-        options.push("-F".to_owned());
-        if !tool.contains("atomic") {
-            options.extend(["-s".to_owned(), size.to_string()]);
-        }
-
-        let pair = Pair {
-            tool: tool.to_owned(),
-            options,
-            port: PERFTEST_PORT,
-            limit: LIMIT,
-        };
-
-        let table = pair
-            .run(self.host, self.host, &self.dir)
-            .and_then(|ends| ends.clean().and_then(|()| ends.table(1)))
-            .map_err(Stop::into_error)?;
-
-        table[0]
-            .figures
-            .get(column)
-            .copied()
-            .ok_or_else(|| anyhow!("{tool}: a column is missing"))
+    pub(super) fn perftest(
+        &self,
+        tool: &str,
+        size: usize,
+        options: &[&str],
+        column: usize,
+    ) -> Result<f64> {
+        perftest([self.host; 2], &self.dir, tool, size, options, column)
     }
 
     /// Bandwidth in Gb/s from one EXS socket to another, the memory registered at both ends.
@@ -289,6 +283,40 @@ impl<'a> Bench<'a> {
         let server = server.kill();
         cmtime_rate(&client, &server)
     }
+}
+
+/// A column of the row that a program of perftest prints, from one host to another.
+pub(super) fn perftest(
+    [server, client]: [&Host; 2],
+    dir: &Path,
+    tool: &str,
+    size: usize,
+    options: &[&str],
+    column: usize,
+) -> Result<f64> {
+    let mut options: Vec<String> = options.iter().map(|word| (*word).to_owned()).collect();
+    options.push("-F".to_owned());
+    if !tool.contains("atomic") {
+        options.extend(["-s".to_owned(), size.to_string()]);
+    }
+
+    let pair = Pair {
+        tool: tool.to_owned(),
+        options,
+        port: PERFTEST_PORT,
+        limit: LIMIT,
+    };
+
+    let table = pair
+        .run(server, client, dir)
+        .and_then(|ends| ends.clean().and_then(|()| ends.table(1)))
+        .map_err(Stop::into_error)?;
+
+    table[0]
+        .figures
+        .get(column)
+        .copied()
+        .ok_or_else(|| anyhow!("{tool}: a column is missing"))
 }
 
 /// Connections made and ended a second, out of what the client of cmtime prints; an error if one of

@@ -5,6 +5,7 @@
 //! machines, and some of it between processes of one device, too. What counts are ratios of
 //! medians. A time of its own says nothing on a machine that others share.
 
+mod curves;
 mod engine;
 mod events;
 mod loaded;
@@ -14,6 +15,7 @@ mod rxe;
 mod table;
 mod yardsticks;
 
+pub use curves::run as curves;
 pub use engine::run as engine_alone;
 pub use loaded::{STRANGERS, run as beside_others};
 pub use race::inside as race_inside;
@@ -26,6 +28,7 @@ use anyhow::{Context, Result};
 
 use crate::build;
 use crate::lab::host::Host;
+use crate::lab::load::Watch;
 use crate::packages;
 
 /// Runs all measurements, prints the table and writes the same figures to `json`.
@@ -43,11 +46,15 @@ pub fn run(json: Option<&Path>, quick: bool) -> Result<()> {
         "xtask: {repetitions} rounds of everything, {seconds} s for each transfer; please leave the machine alone"
     );
     let bench = measure::Bench::new(&host, &device, build::scratch("bench")?, seconds);
+    let watch = Watch::begin()?;
     let figures = bench.run(repetitions)?;
     host.down()?;
     device.down()?;
-    let comparisons = table::compare(&figures);
+
+    let others = watch.others()?;
+    let comparisons = table::compare(&figures, others);
     println!("{}", table::render(&comparisons));
+    println!("others used {:.0} % of the processors", 100.0 * others);
     if let Some(path) = json {
         let text = serde_json::to_string_pretty(&table::json(&figures, &comparisons))?;
         fs::write(path, text + "\n").with_context(|| format!("{}", path.display()))?;

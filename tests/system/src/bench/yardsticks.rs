@@ -31,9 +31,12 @@ impl Bench<'_> {
         )
     }
 
-    pub(super) fn udp_latency(&self) -> Result<f64> {
+    /// One way, of datagrams of so many bytes.
+    pub(super) fn udp_latency(&self, size: usize) -> Result<f64> {
         let address = format!("127.0.0.1:{BASELINE_PORT}");
-        self.baseline(&["pong", &address], &["ping", &address], End::Client)
+        let size = size.to_string();
+        let ping = ["ping", &address, "--size", &size];
+        self.baseline(&["pong", &address], &ping, End::Client)
     }
 
     /// Runs both ends of the yardstick; the number is printed by one of them.
@@ -60,13 +63,15 @@ impl Bench<'_> {
         number(output.lines().last().unwrap_or_default())
     }
 
-    pub(super) fn tcp_bandwidth(&self) -> Result<f64> {
+    /// In Gb/s; `size` of a message as qperf reads it.
+    pub(super) fn tcp_bandwidth(&self, size: &str) -> Result<f64> {
         // qperf counts in bytes, powers of ten.
-        Ok(self.qperf("tcp_bw", &["-m", "64K"])? * 8.0 / 1e9)
+        Ok(self.qperf("tcp_bw", &["-m", size])? * 8.0 / 1e9)
     }
 
-    pub(super) fn tcp_latency(&self) -> Result<f64> {
-        Ok(self.qperf("tcp_lat", &["-m", "2"])? * 1e6)
+    /// One way, in microseconds; likewise.
+    pub(super) fn tcp_latency(&self, size: &str) -> Result<f64> {
+        Ok(self.qperf("tcp_lat", &["-m", size])? * 1e6)
     }
 
     /// The test's main figure, in bytes a second or seconds.

@@ -1,0 +1,133 @@
+//! `cargo xtask bench --html DIR`: bandwidth and latency over the size of messages, bandwidth over
+//! the number of queue pairs and over loss, beside plain UDP and TCP, as pictures.
+//!
+//! All ways to a point of a picture are measured by turns in one run, several rounds; a point is
+//! the median, its bar the range. Who looks at the pictures is told what else the machine did.
+
+mod draw;
+mod page;
+mod ways;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::measure::{Bench, Figure};
+use crate::build;
+use crate::lab::host::Host;
+use crate::lab::load::Watch;
+use crate::packages;
+use ways::{Lossy, SCHEMES, Scheme};
+
+/// What is measured.
+pub(super) struct Stand<'a> {
+    bench: Bench<'a>,
+    lossy: Lossy,
+}
+
+/// One way's points.
+struct Curve {
+    name: &'static str,
+    /// One for each x of the scheme; without values where the way has none.
+    points: Vec<Figure>,
+}
+
+/// A picture's numbers.
+struct Plot {
+    scheme: &'static Scheme,
+    curves: Vec<Curve>,
+}
+
+/// Measures all of it, and writes `index.html`, the pictures and `curves.json` to `dir`.
+pub fn run(dir: &Path, quick: bool) -> Result<()> {
+    packages::ensure(packages::BENCH)?;
+    packages::ensure(packages::CURVES)?;
+    fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    let programs = build::product()?;
+    build::packages(&["ferroce-baseline"])?;
+
+    let mut host = Host::new(&programs, "127.0.0.1", None)?.without_loopback();
+    let mut device = Host::new(&programs, "127.0.0.2", None)?;
+    host.up()?;
+    device.up()?;
+
+    let (rounds, seconds) = if quick { (1, 1) } else { (3, 2) };
+    println!(
+        "xtask: {rounds} rounds, {seconds} s for each transfer; please leave the machine alone"
+    );
+    let stand = Stand {
+        bench: Bench::new(&host, &device, build::scratch("bench")?, seconds),
+        lossy: Lossy::new(&programs)?,
+    };
+
+    let watch = Watch::begin()?;
+    let plots = measure(&stand, rounds)?;
+    drop(stand);
+    host.down()?;
+    device.down()?;
+    let conditions = page::Conditions::of(rounds, seconds, watch.others()?);
+
+    for plot in &plots {
+        let file = dir.join(format!("{}.svg", plot.scheme.file));
+        fs::write(&file, draw::svg(plot)?).with_context(|| file.display().to_string())?;
+    }
+
+    for (name, text) in [
+        ("index.html", page::html(&plots, &conditions)?),
+        ("curves.json", page::json(&plots, &conditions)?),
+    ] {
+        let file = dir.join(name);
+        fs::write(&file, text).with_context(|| file.display().to_string())?;
+    }
+
+    println!("{conditions}");
+    println!("xtask: {}", dir.join("index.html").display());
+    Ok(())
+}
+
+/// Every picture in each round, every way at each point of it.
+fn measure(stand: &Stand<'_>, rounds: usize) -> Result<Vec<Plot>> {
+    let mut plots: Vec<Plot> = SCHEMES.iter().map(Plot::new).collect();
+    for round in 1..=rounds {
+        for plot in &mut plots {
+            plot.add(stand, round)?;
+        }
+    }
+    Ok(plots)
+}
+
+impl Plot {
+    fn new(scheme: &'static Scheme) -> Plot {
+        let empty = |_: &&str| Figure {
+            key: scheme.file,
+            unit: scheme.unit,
+            values: Vec::new(),
+        };
+        let curves = scheme.ways.iter().map(|way| Curve {
+            name: way.name,
+            points: scheme.xs.iter().map(empty).collect(),
+        });
+        Plot {
+            scheme,
+            curves: curves.collect(),
+        }
+    }
+
+    /// One more round.
+    fn add(&mut self, stand: &Stand<'_>, round: usize) -> Result<()> {
+        let scheme = self.scheme;
+        for (index, x) in scheme.xs.iter().enumerate() {
+            for (way, curve) in scheme.ways.iter().zip(&mut self.curves) {
+                let measured = (way.measure)(stand, x);
+                let name = format!("{}, {} {x}", way.name, scheme.x);
+                let Some(value) = measured.with_context(|| format!("measuring {name}"))? else {
+                    continue;
+                };
+                println!("round {round}  {name:<60} {value:>10.3} {}", scheme.unit);
+                curve.points[index].values.push(value);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,276 @@
+//! Which pictures there are, and how a point of each is measured.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::Stand;
+use crate::bench::measure::{Bench, LIMIT, perftest, successful};
+use crate::harness::case::Stop;
+use crate::harness::process;
+use crate::lab::host::Host;
+use crate::lab::netns::done;
+use crate::lab::{Place, Site};
+
+const IPERF_PORT: u16 = 19_908;
+/// What iperf3 makes connections of at most.
+const IPERF_STREAMS: u64 = 128;
+/// What the yardstick's ping-pong sends at most.
+const LARGEST_PING: u64 = 2048;
+/// The path MTU, of which the yardstick's packets are, too.
+const MTU: u64 = 4096;
+/// The link's MTU where packets are lost.
+const LINK_MTU: u32 = 9000;
+
+/// A picture: what is measured over what.
+pub(super) struct Scheme {
+    /// The name of its file.
+    pub file: &'static str,
+    pub title: &'static str,
+    /// What x is.
+    pub x: &'static str,
+    /// The points, as they are written.
+    pub xs: &'static [&'static str],
+    /// What y is, and its unit.
+    pub y: &'static str,
+    pub unit: &'static str,
+    /// Whether y is drawn by its logarithm.
+    pub logarithmic: bool,
+    pub ways: &'static [Way],
+}
+
+/// A curve of a picture.
+pub(super) struct Way {
+    pub name: &'static str,
+    /// A value for an x. `None`: there is none.
+    pub measure: fn(&Stand<'_>, &str) -> Result<Option<f64>>,
+}
+
+const fn way(name: &'static str, measure: fn(&Stand<'_>, &str) -> Result<Option<f64>>) -> Way {
+    Way { name, measure }
+}
+
+const SOCKETS: &str = "ferroce, sockets";
+const DEVICE: &str = "ferroce, one device";
+const UDP: &str = "raw UDP GSO/GRO";
+const TCP: &str = "TCP";
+
+pub(super) static SCHEMES: &[Scheme] = &[
+    Scheme {
+        file: "bandwidth",
+        title: "ib_write_bw over the size of a message",
+        x: "bytes",
+        xs: &[
+            "64", "256", "1K", "4K", "8K", "16K", "32K", "64K", "256K", "1M", "4M",
+        ],
+        y: "bandwidth",
+        unit: "Gb/s",
+        logarithmic: false,
+        ways: &[
+            way(SOCKETS, |stand, x| bandwidth(&stand.bench, x)),
+            way(DEVICE, |stand, x| bandwidth(&stand.bench.alone(), x)),
+            way(UDP, |stand, x| {
+                let payload = number(x)?.min(MTU) as usize;
+                Ok(Some(stand.bench.udp_bytes(payload)? * 8.0 / 1e9))
+            }),
+            way(TCP, |stand, x| {
+                let bytes = number(x)?.to_string();
+                stand.bench.tcp_bandwidth(&bytes).map(Some)
+            }),
+        ],
+    },
+    Scheme {
+        file: "latency",
+        title: "ib_write_lat over the size of a message, one way",
+        x: "bytes",
+        xs: &[
+            "2", "16", "64", "256", "1K", "4K", "16K", "64K", "256K", "1M",
+        ],
+        y: "typical latency",
+        unit: "us",
+        logarithmic: true,
+        ways: &[
+            way(SOCKETS, |stand, x| latency(&stand.bench, x)),
+            way(DEVICE, |stand, x| latency(&stand.bench.alone(), x)),
+            way("raw UDP ping-pong", |stand, x| match number(x)? {
+                large if large > LARGEST_PING => Ok(None),
+                size => stand.bench.udp_latency(size as usize).map(Some),
+            }),
+            way(TCP, |stand, x| {
+                let bytes = number(x)?.to_string();
+                stand.bench.tcp_latency(&bytes).map(Some)
+            }),
+        ],
+    },
+    Scheme {
+        file: "queue-pairs",
+        title: "ib_write_bw 64 KiB over the number of queue pairs",
+        x: "queue pairs",
+        xs: &["1", "2", "8", "32", "128", "512"],
+        y: "bandwidth of all",
+        unit: "Gb/s",
+        logarithmic: false,
+        ways: &[
+            way(SOCKETS, |stand, x| queue_pairs(&stand.bench, x)),
+            way(DEVICE, |stand, x| queue_pairs(&stand.bench.alone(), x)),
+            way("TCP, as many connections", |stand, x| match number(x)? {
+                many if many > IPERF_STREAMS => Ok(None),
+                count => {
+                    let host = stand.bench.host;
+                    iperf(&stand.bench, host, host, &["-P", &count.to_string()]).map(Some)
+                }
+            }),
+        ],
+    },
+    Scheme {
+        file: "loss",
+        title: "64 KiB where packets are lost both ways (veth, MTU 9000)",
+        x: "% lost",
+        xs: &["0", "0.01", "0.1", "1", "5"],
+        y: "bandwidth",
+        unit: "Gb/s",
+        logarithmic: true,
+        ways: &[
+            way("ib_write_bw", |stand, x| {
+                let (server, client) = stand.lossy.ends(x)?;
+                let options = transfer(&stand.bench);
+                let options: Vec<&str> = options.iter().map(String::as_str).collect();
+                let ends = [server, client];
+                perftest(ends, &stand.bench.dir, "ib_write_bw", 65_536, &options, 1).map(Some)
+            }),
+            way("TCP, cubic", |stand, x| lossy_tcp(stand, x, "cubic")),
+            way("TCP, bbr", |stand, x| lossy_tcp(stand, x, "bbr")),
+        ],
+    },
+];
+
+/// 64K and its like as a number.
+fn number(x: &str) -> Result<u64> {
+    let (digits, unit) = match x.as_bytes().last() {
+        Some(b'K') => (&x[..x.len() - 1], 1 << 10),
+        Some(b'M') => (&x[..x.len() - 1], 1 << 20),
+        _ => (x, 1),
+    };
+    let count: u64 = digits.parse().with_context(|| x.to_owned())?;
+    Ok(count * unit)
+}
+
+fn bandwidth(bench: &Bench<'_>, x: &str) -> Result<Option<f64>> {
+    bench
+        .bandwidth("ib_write_bw", number(x)? as usize)
+        .map(Some)
+}
+
+fn latency(bench: &Bench<'_>, x: &str) -> Result<Option<f64>> {
+    bench.latency("ib_write_lat", number(x)? as usize).map(Some)
+}
+
+fn queue_pairs(bench: &Bench<'_>, x: &str) -> Result<Option<f64>> {
+    let mut options = transfer(bench);
+    options.extend(["-q", x].map(str::to_owned));
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    bench.perftest("ib_write_bw", 65_536, &options, 1).map(Some)
+}
+
+/// What a transfer for some seconds is told.
+fn transfer(bench: &Bench<'_>) -> Vec<String> {
+    let seconds = bench.seconds.to_string();
+    ["-D", &seconds, "--report_gbits", "-m", "4096"]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+fn lossy_tcp(stand: &Stand<'_>, x: &str, congestion: &str) -> Result<Option<f64>> {
+    let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")?;
+    if !known.split_whitespace().any(|name| name == congestion) {
+        return Ok(None);
+    }
+    let (server, client) = stand.lossy.ends(x)?;
+    iperf(&stand.bench, server, client, &["-C", congestion]).map(Some)
+}
+
+/// Gb/s that iperf3 has received, without what it took to come up to speed.
+fn iperf(bench: &Bench<'_>, server: &Host, client: &Host, options: &[&str]) -> Result<f64> {
+    let port = IPERF_PORT.to_string();
+    let mut command = server.plain("iperf3");
+    command.args(["-s", "-1", "-p", &port]);
+    let mut listener = process::spawn(command, &bench.dir, "iperf-server")?;
+    if !listener.listens(IPERF_PORT, LIMIT) {
+        bail!("iperf3 does not come to listen");
+    }
+
+    let seconds = bench.seconds.to_string();
+    let mut command = client.plain("iperf3");
+    command
+        .args(["-c", &server.address, "-p", &port, "-l", "64K", "-J"])
+        .args(["-t", &seconds, "-O", "1"])
+        .args(options);
+    let ran = process::run(command, &bench.dir, "iperf-client", LIMIT)?;
+    let listener = listener.finish_after(&ran, LIMIT);
+    successful(&[&ran, &listener])?;
+
+    let said: Value = serde_json::from_str(&ran.out).context("what iperf3 says")?;
+    let rate = said["end"]["sum_received"]["bits_per_second"].as_f64();
+    Ok(rate.context("what iperf3 says has no rate")? / 1e9)
+}
+
+/// Two hosts between which packets are lost.
+pub(super) struct Lossy {
+    site: Site,
+}
+
+impl Lossy {
+    pub(super) fn new(programs: &Path) -> Result<Lossy> {
+        let site = Site::new(Place::Veth(LINK_MTU), programs).map_err(Stop::into_error)?;
+        // A packet is lost by itself, as on a wire, and not with the send that it was in.
+        site.segment_in_software().map_err(Stop::into_error)?;
+        Ok(Lossy { site })
+    }
+
+    /// Both ends, that lose so many per cent of what comes.
+    fn ends(&self, percent: &str) -> Result<(&Host, &Host)> {
+        let share: f64 = percent.parse()?;
+        let (server, client) = (self.site.server(), self.site.client());
+        for host in [server, client] {
+            lose(host.plain("nft"), share / 100.0)?;
+        }
+        Ok((server, client))
+    }
+}
+
+/// Has one host lose a share of the packets that come to it, from 0 to 1.
+fn lose(mut nft: Command, share: f64) -> Result<()> {
+    const OF: f64 = 1e6;
+
+    let rules = format!(
+        "add table inet loss; delete table inet loss; table inet loss {{ chain coming {{ \
+         type filter hook input priority 0; \
+         numgen random mod {OF} < {} drop; }} }}",
+        (share * OF).round()
+    );
+    done(nft.arg(rules))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_powers_of_1024() {
+        assert_eq!(number("64").unwrap(), 64);
+        assert_eq!(number("8K").unwrap(), 8192);
+        assert_eq!(number("4M").unwrap(), 4 << 20);
+        assert!(number("M").is_err());
+    }
+
+    #[test]
+    fn every_point_is_a_number() {
+        for scheme in SCHEMES {
+            for x in scheme.xs {
+                assert!(number(x).is_ok() || x.parse::<f64>().is_ok(), "{x}");
+            }
+        }
+    }
+}
