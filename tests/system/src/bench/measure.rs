@@ -192,7 +192,9 @@ impl<'a> Bench<'a> {
 
     /// Median latency in microseconds: one way for WRITE and SEND, to and fro for READ and atomics.
     pub(super) fn latency(&self, tool: &str, size: usize) -> Result<f64> {
-        self.perftest(tool, size, &["-n", "20000", "-m", "4096"], 2)
+        // Of large messages fewer: they take their time.
+        let count = ((64 << 20) / size).clamp(200, 20_000).to_string();
+        self.perftest(tool, size, &["-n", &count, "-m", "4096"], 2)
     }
 
     /// Messages of 2 bytes in millions a second.
