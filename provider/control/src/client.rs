@@ -2,6 +2,8 @@
 //! packets and never retries a request on its own, except that [`Client::attach`] waits while all
 //! free slots rest.
 
+mod faults;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -9,6 +9,7 @@ mod client;
 mod counters;
 pub mod datagram;
 mod error;
+pub mod faults;
 mod flow;
 mod generations;
 pub mod holder;

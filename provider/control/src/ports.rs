@@ -14,6 +14,8 @@ pub const MAX_PORTS: usize = 8;
 /// Where the ports' part of the page begins, and how much of it is one port's, in words of 8 bytes.
 const FIRST: usize = 64;
 const WORDS: usize = 32;
+/// The first word behind it.
+pub(crate) const END: usize = FIRST + MAX_PORTS * WORDS;
 /// Where a port's mailboxes are in its part, and how long one is.
 const MAIL: usize = 16;
 const MAIL_WORDS: usize = 8;
@@ -71,7 +73,7 @@ impl PortCounter {
 const _: () = assert!(PortCounter::COUNT <= MAIL);
 const _: () = assert!(MAIL + 2 * MAIL_WORDS <= WORDS);
 const _: () = assert!(crate::Counter::ALL.len() <= FIRST);
-const _: () = assert!(FIRST + MAX_PORTS * WORDS <= CounterPage::WORDS);
+const _: () = assert!(END <= CounterPage::WORDS);
 
 /// Which key of a packet was wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -17,6 +17,12 @@ pub fn describe(pid: u32) -> String {
     }
 }
 
+/// The program's name, as far as the kernel keeps it; `None`: there is no such process.
+pub fn name(pid: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    name_and_state(&stat).map(|(name, _)| name)
+}
+
 /// The program's name, made printable, and the state.
 fn name_and_state(stat: &str) -> Option<(String, char)> {
     // A name may have blanks and parentheses in it.

@@ -5,20 +5,23 @@
 //! Events come at any time between. Every message bears the protocol's version, and a daemon that
 //! gets another version answers with an error in its own.
 
+mod ports;
 mod status;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::faults::{Fault, FaultList, GivenFaults};
 use crate::objects::ObjectTable;
 use crate::{ControlError, CounterPage, InboxFds};
 
+pub use ports::{GidEntry, IbPort};
 pub use status::{ClientStatus, CmStatus, SlotStatus, Status};
 
 /// Version of the protocol and of the layouts of all memory that is shared: the page of counters,
 /// the table of objects, inboxes and their rings.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 
 /// The longest message, in bytes; longer ones are refused.
 pub const MAX_MESSAGE: usize = 128 * 1024;
@@ -78,6 +81,20 @@ pub enum Request {
     Stay,
     /// Describe daemon, device and clients.
     Status,
+    /// Have something go wrong from now on ([`crate::faults`]).
+    AddFault {
+        /// What, for whom, how often, how long.
+        fault: Box<Fault>,
+    },
+    /// List what goes wrong, and which programs do not go by it yet.
+    Faults,
+    /// End a fault (`ENOENT`: there is none of that number), or all of them.
+    ClearFaults {
+        /// Its number; `None`: all.
+        id: Option<u32>,
+    },
+    /// The faults of the program that asks, which is attached.
+    MyFaults,
     /// Stop the daemon.
     Shutdown,
 }
@@ -111,6 +128,15 @@ pub enum Reply {
     Held,
     /// The answer to [`Request::Status`].
     Status(Box<Status>),
+    /// The fault has this number.
+    FaultAdded {
+        /// From 1.
+        id: u32,
+    },
+    /// The answer to [`Request::Faults`].
+    Faults(FaultList),
+    /// The answer to [`Request::MyFaults`].
+    MyFaults(GivenFaults),
     /// Done.
     Ok,
     /// Refused.
@@ -140,6 +166,8 @@ pub enum Event {
         /// What consumers are told, as a value of `enum ibv_event_type`.
         event: u32,
     },
+    /// The faults are others: ask for them again.
+    Faults,
     /// The daemon goes, or has gone, and the device with it. The last event.
     Shutdown,
 }
@@ -179,77 +207,6 @@ pub struct DeviceInfo {
     pub fw_ver: String,
     /// By what Local ACK Timeouts are multiplied, 1 to 10,000.
     pub stretch_timeouts: u32,
-}
-
-/// A port of an InfiniBand device, as a program sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct IbPort {
-    /// Its number, from 1.
-    pub number: u8,
-    /// `enum ibv_port_state`: 1 down, 2 init, 3 armed, 4 active.
-    pub state: u8,
-    /// Physical state: 2 polling, 3 disabled, 5 link up.
-    pub phys_state: u8,
-    /// Base LID.
-    pub lid: u16,
-    /// How many of a LID's low bits are the port's to use.
-    pub lmc: u8,
-    /// The subnet manager's LID.
-    pub sm_lid: u16,
-    /// The service level to it.
-    pub sm_sl: u8,
-    /// Largest MTU in bytes.
-    pub max_mtu: u32,
-    /// MTU of the link in bytes.
-    pub active_mtu: u32,
-    /// CapabilityMask.
-    pub capabilities: u32,
-    /// SubnetTimeOut.
-    pub subnet_timeout: u8,
-    /// InitTypeReply.
-    pub init_type_reply: u8,
-    /// `active_width` of `ibv_port_attr`.
-    pub width: u8,
-    /// `active_speed` of `ibv_port_attr`.
-    pub speed: u8,
-    /// VLCap, as the code that `max_vl_num` is.
-    pub vl_cap: u8,
-    /// The P_Key table; 0: an empty entry.
-    pub p_keys: Vec<u16>,
-    /// The used entries of the GID table, by index.
-    pub gids: Vec<(u16, [u8; 16])>,
-    /// Entries of the GID table.
-    pub gid_tbl_len: u16,
-    /// By service level, the virtual lane; 15: packets are dropped.
-    pub lanes: [u8; 16],
-    /// P_KeyViolations: packets with a P_Key that is not their queue pair's, as the subnet manager
-    /// sees them.
-    #[serde(default)]
-    pub p_key_violations: u16,
-    /// Q_KeyViolations, likewise.
-    #[serde(default)]
-    pub q_key_violations: u16,
-    /// Our end of the cable.
-    pub local: SocketAddr,
-    /// The other end.
-    pub remote: SocketAddr,
-}
-
-/// One used entry of the GID table.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GidEntry {
-    /// Its place in the table, which it keeps as long as the address lives.
-    pub index: u16,
-    /// The GID in network order; an IPv4 address appears as `::ffff:a.b.c.d`.
-    pub gid: [u8; 16],
-    /// The address to which the sockets are bound.
-    pub addr: IpAddr,
-    /// The scope of a link-local address, else 0.
-    pub scope_id: u32,
-    /// The interface's index.
-    pub ifindex: u32,
-    /// The interface's name.
-    pub ifname: String,
 }
 
 /// What [`Client::attach`](crate::Client::attach) returns.

@@ -108,7 +108,7 @@ fn shared_memory_is_laid_out_as_this_version_says() {
     };
     let objects: Vec<_> = objects.iter().map(words).collect();
 
-    assert_eq!(VERSION, 9);
+    assert_eq!(VERSION, 10);
     assert_eq!(counters.join(" "), COUNTERS.join(" "));
     assert_eq!(objects, OBJECTS);
     assert_eq!(crate::objects::PLACES, TABLE);

@@ -14,6 +14,7 @@ use crate::claims::Claims;
 use crate::config::Settings;
 use crate::counting::Counting;
 use crate::device::Source;
+use crate::faults::Faults;
 use crate::gids::{GidTable, Wanted};
 use crate::group::{self, Group};
 use crate::ib_ports::IbPorts;
@@ -40,16 +41,19 @@ pub(crate) struct Adapter {
     pub(crate) first_umad: u32,
     pub(crate) claims: Claims,
     pub(crate) counting: Counting,
+    pub(crate) faults: Faults,
     pub(crate) poller: Poller,
     pub(crate) started: Instant,
 }
 
 impl Service for Adapter {
-    /// When its ports have something to do, or what is shown of its counters is out of date.
+    /// When its ports have something to do, what is shown of its counters is out of date, or a
+    /// fault is over.
     fn next_timeout(&self) -> Option<Instant> {
         let ports = self.ib.next_timeout();
         let refresh = self.counting.next_refresh(!self.claims.is_empty());
-        ports.into_iter().chain(refresh).min()
+        let faults = self.faults.next_timeout();
+        ports.into_iter().chain(refresh).chain(faults).min()
     }
 }
 

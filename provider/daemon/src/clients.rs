@@ -43,6 +43,8 @@ pub(crate) struct Clients {
     pub(crate) stop: bool,
     /// Whether one asks that it stay, though nobody uses it.
     pub(crate) remain: bool,
+    /// Whether one has changed the faults.
+    pub(crate) faults_changed: bool,
 }
 
 impl Service for Clients {
@@ -66,6 +68,7 @@ impl Clients {
             buffer: seqpacket::buffer(),
             stop: false,
             remain: false,
+            faults_changed: false,
         })
     }
 
@@ -203,6 +206,7 @@ impl Clients {
         }
 
         adapter.counting.departed.add(&claimed.counters);
+        adapter.faults.departed(&claimed.counters);
         adapter.counting.dirty = true;
         self.slots.release(Instant::now(), slot);
         adapter.claims.reclaim_rings(slot);

@@ -14,6 +14,7 @@ use crate::clients::Clients;
 use crate::config::Settings;
 use crate::counting::Counting;
 use crate::device::{self, Source};
+use crate::faults::Faults;
 use crate::gids::GidTable;
 use crate::group::Group;
 use crate::gsi::{Gsi, Served};
@@ -92,6 +93,7 @@ impl Daemon {
                 first_umad: real::free_umad_number(),
                 claims: Claims::default(),
                 counting: Counting::new(now)?,
+                faults: Faults::default(),
                 poller,
                 started: now,
             },

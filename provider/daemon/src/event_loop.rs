@@ -65,6 +65,10 @@ impl Daemon {
             self.settle();
         }
 
+        if std::mem::take(&mut self.clients.faults_changed) {
+            self.faults_changed();
+        }
+
         let now = Instant::now();
         self.handle_timeouts(now);
         self.settle();
@@ -83,6 +87,7 @@ impl Daemon {
     /// Has each service do what is due.
     fn handle_timeouts(&mut self, now: Instant) {
         self.adapter.ib_tick(now);
+        self.end_faults(now);
 
         // Whatever it was that has happened.
         if self.adapter.counting.is_due(now) {

@@ -75,12 +75,15 @@ struct Row {
 #[derive(Clone, Debug)]
 pub(crate) struct GidTable {
     rows: Vec<Row>,
+    /// Indexes of entries that nobody sees, as a fault has it.
+    hidden: Vec<u16>,
 }
 
 impl Default for GidTable {
     fn default() -> Self {
         Self {
             rows: vec![Row::default(); usize::from(GID_TABLE_LEN)],
+            hidden: Vec::new(),
         }
     }
 }
@@ -95,7 +98,18 @@ impl GidTable {
             let index = usize::from(entry.index);
             rows[index].entry = Some(entry);
         }
-        Self { rows }
+        Self {
+            rows,
+            hidden: Vec::new(),
+        }
+    }
+
+    /// Shows all entries but these from now on. Returns whether anything changed. They keep their
+    /// places.
+    pub(crate) fn hide(&mut self, hidden: Vec<u16>) -> bool {
+        let changed = hidden != self.hidden;
+        self.hidden = hidden;
+        changed
     }
 
     /// Makes the table hold what is wanted and nothing else. Returns whether anything changed. What
@@ -126,10 +140,8 @@ impl GidTable {
 
         for w in wanted {
             let key = (w.addr, w.scope_id);
-            if self
-                .entries()
-                .any(|entry| (entry.addr, entry.scope_id) == key)
-            {
+            let mut all = self.rows.iter().filter_map(|row| row.entry.as_ref());
+            if all.any(|entry| (entry.addr, entry.scope_id) == key) {
                 continue;
             }
 
@@ -170,12 +182,14 @@ impl GidTable {
 
     /// The used entries, by index.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &GidEntry> {
-        self.rows.iter().filter_map(|row| row.entry.as_ref())
+        let all = self.rows.iter().filter_map(|row| row.entry.as_ref());
+        all.filter(|entry| !self.hidden.contains(&entry.index))
     }
 
     /// One entry.
     pub(crate) fn entry(&self, index: u16) -> Option<&GidEntry> {
-        self.rows.get(usize::from(index))?.entry.as_ref()
+        let entry = self.rows.get(usize::from(index))?.entry.as_ref();
+        entry.filter(|_| !self.hidden.contains(&index))
     }
 }
 
@@ -228,6 +242,20 @@ mod tests {
         assert_eq!(table.entry(2).unwrap().scope_id, 7);
         assert_eq!(table.entry(1).unwrap().scope_id, 0);
         assert!(table.entry(4).is_none() && table.entry(u16::MAX).is_none());
+    }
+
+    #[test]
+    fn what_is_hidden_keeps_its_place() {
+        let mut table = GidTable::default();
+        let all = ["10.0.0.1", "fd00::1", "fe80::1"];
+        table.update(&wanted(&all));
+        let before = shown(&table);
+        assert!(table.hide(vec![1]) && !table.hide(vec![1]));
+        assert!(!table.update(&wanted(&all)));
+        assert_eq!(shown(&table), [before[0].clone(), before[2].clone()]);
+        assert!(table.entry(1).is_none());
+        assert!(table.hide(Vec::new()));
+        assert_eq!(shown(&table), before);
     }
 
     #[test]

@@ -19,6 +19,8 @@ mod device;
 mod door;
 mod error;
 mod event_loop;
+mod faults;
+mod faulty;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod gids;

@@ -85,13 +85,16 @@ impl Interfaces {
         }
 
         let before = adapter.info.clone();
-        let link = device::refresh(&mut adapter.info, &adapter.source, &adapter.snapshot);
+        device::refresh(&mut adapter.info, &adapter.source, &adapter.snapshot);
+        adapter.info.port_active &= !adapter.faults.is_down(1);
+        let link = before.port_active != adapter.info.port_active;
 
         // Given addresses stay, even while they cannot be used.
-        let gids = match &adapter.source {
+        let mut gids = match &adapter.source {
             Source::Fixed { .. } => false,
             Source::Interface(_) => self.follow_addresses(adapter),
         };
+        gids |= adapter.gids.hide(adapter.faults.removed_gids());
 
         Change {
             device: before != adapter.info,

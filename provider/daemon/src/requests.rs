@@ -1,5 +1,7 @@
 //! What clients ask, and the answers.
 
+mod faults;
+mod status;
 mod whose;
 
 use std::collections::HashSet;
@@ -12,7 +14,7 @@ use ferroce_control::protocol::{
     ClientMessage, DecodeError, Reply, Request, ServerMessage, VERSION,
 };
 use ferroce_control::seqpacket::ReceiveError;
-use ferroce_control::{ClientStatus, ControlError, CounterPage, Errno, InboxFds, Status};
+use ferroce_control::{ControlError, CounterPage, Errno, InboxFds};
 
 use crate::DaemonError;
 use crate::adapter::Adapter;
@@ -27,7 +29,6 @@ use crate::poller::{Poller, Token};
 use crate::slots::Claim;
 use crate::ucma;
 use crate::udp_sockets;
-use crate::users::Users;
 
 /// How many requests of one client are answered before others have their turn.
 const BATCH: usize = 16;
@@ -107,6 +108,10 @@ impl Clients {
                 self.disconnect(id, adapter);
                 return;
             }
+            // What comes after it shall find the device as the faults have it.
+            if self.faults_changed {
+                return;
+            }
         }
     }
 
@@ -144,10 +149,22 @@ impl Clients {
                 Reply::Ok.into()
             }
             Request::Hold => self.hold(&adapter.poller),
-            Request::Stay | Request::Shutdown if !self.administers(id) => refuse(
-                Errno::PERM,
-                "the device is the machine's: only root can stop it or have it stay",
-            ),
+            Request::Stay
+            | Request::Shutdown
+            | Request::AddFault { .. }
+            | Request::Faults
+            | Request::ClearFaults { .. }
+                if !self.administers(id) =>
+            {
+                refuse(
+                    Errno::PERM,
+                    "the device is the machine's: only root can stop it, have it stay, or have something go wrong",
+                )
+            }
+            Request::AddFault { fault } => self.add_fault(*fault, adapter),
+            Request::Faults => self.list_faults(adapter),
+            Request::ClearFaults { id } => self.clear_faults(id, adapter),
+            Request::MyFaults => self.faults_of(id, adapter),
             Request::Stay => {
                 tracing::info!("a client asks to stay until told to stop");
                 self.remain = true;
@@ -360,40 +377,5 @@ impl Clients {
         }
 
         Ok(duplicate)
-    }
-
-    fn status(&self, asker: u64, adapter: &Adapter, rdma_cm: &ucma::Server) -> Status {
-        let now = Instant::now();
-        // Other users' programs are nobody's business but root's.
-        let only = self.uid_of(asker).filter(|uid| !Users::administers(*uid));
-        let mut clients: Vec<ClientStatus> = self
-            .connections
-            .iter()
-            .filter(|(id, _)| *id != asker)
-            .filter(|(_, session)| only.is_none_or(|uid| uid == session.state.uid))
-            .map(|(_, session)| session.state.status(now))
-            .collect();
-        clients.sort_by_key(|client| (client.slot.is_none(), client.slot, client.pid));
-
-        // One message has to hold them all. Slots bound those that matter; of the others, which are
-        // connected without a slot, some will do.
-        clients.truncate(400);
-        Status {
-            pid: std::process::id(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            uptime_seconds: now.saturating_duration_since(adapter.started).as_secs(),
-            device: adapter.info.clone(),
-            gids: adapter.gids.entries().cloned().collect(),
-            clients,
-            slots: self.slots.status(now),
-            cm: rdma_cm.status(),
-            counters: adapter
-                .totals()
-                .named()
-                .chain(rdma_cm.dropped())
-                .map(|(name, n)| (name.to_owned(), n))
-                .chain(rdma_cm.messages().into_iter().filter(|(_, n)| *n > 0))
-                .collect(),
-        }
     }
 }

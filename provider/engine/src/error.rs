@@ -55,6 +55,16 @@ pub enum Error {
     /// Not offered by this device.
     #[error("not supported: {0}")]
     Unsupported(&'static str),
+    /// A fault on command has the verb fail.
+    #[error("fault {fault} has {verb} fail")]
+    Injected {
+        /// The fault's number.
+        fault: u32,
+        /// The verb.
+        verb: &'static str,
+        /// What it fails with.
+        errno: i32,
+    },
     /// The process forked, or the object failed; it can only be destroyed.
     #[error("the device is gone for this process")]
     Dead,
@@ -87,6 +97,7 @@ impl Error {
             Error::Forbidden(_) => libc::EPERM,
             Error::Missing(_) => libc::ENOENT,
             Error::Unsupported(_) => libc::EOPNOTSUPP,
+            Error::Injected { errno, .. } => *errno,
             Error::Dead => libc::EIO,
         }
     }

@@ -23,6 +23,7 @@ use crate::datapath::path::Path;
 use crate::datapath::rx::state::RxState;
 use crate::error::{Error, Result};
 use crate::forks;
+use crate::instrument::Taps;
 use crate::locks;
 use crate::memory::dm_use::DmUse;
 use crate::memory::keys::KeyTable;
@@ -118,6 +119,8 @@ pub struct Hca {
     pub(crate) crowd: Crowd,
     /// Whether waiting for peers' answers pays.
     pub(crate) answers: Mutex<Answers>,
+    /// What can be had of the data path on command.
+    pub(crate) taps: Taps,
 }
 
 impl Hca {
@@ -165,6 +168,7 @@ impl Hca {
             retried_at: AtomicTime::default(),
             crowd: Crowd::default(),
             answers: Mutex::default(),
+            taps: Taps::default(),
         })
     }
 

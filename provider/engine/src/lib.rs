@@ -11,7 +11,8 @@
 //!
 //! What programs make and use is in `verbs`; `datapath` takes packets from queue pairs to ports and
 //! back; what a port is, is in `port`; `memory` has the keys and every access to the program's
-//! memory; `progress` whoever makes all of this move; `hca` is the device, which holds it together.
+//! memory; `progress` whoever makes all of this move; `instrument` what can be had of them on
+//! command; `hca` is the device, which holds it together.
 //!
 //! This crate never speaks a C ABI (that is `ferroce-cabi` and the plugin), and it never decides
 //! protocol (that is the transport).
@@ -22,6 +23,7 @@ mod forks;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod hca;
+mod instrument;
 mod locks;
 mod memory;
 mod port;

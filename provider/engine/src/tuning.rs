@@ -117,6 +117,13 @@ pub(crate) const SEND_TRIES: u32 = 3;
 /// How long a sender waits for room each time, as dropping would only cost a retransmission.
 pub(crate) const SEND_WAIT: Duration = Duration::from_millis(2);
 
+// Faults on command (`instrument`).
+
+/// Bytes of packets that are held back at most: a second at 100 Mb/s.
+pub(crate) const HELD_BYTES: usize = 16 << 20;
+/// How long a packet that the next one is to overtake waits for that at most.
+pub(crate) const OVERTAKEN_WITHIN: Duration = Duration::from_millis(10);
+
 // Receiving (`receiver`, `flows`).
 
 /// How long after it was counted a datagram is at the receiver's socket, or never will be. A sender

@@ -142,6 +142,8 @@ pub const CM: &[Need] = &[
 /// What the tests of metrics run.
 pub const INSTRUMENT: &[Need] = &[
     program("perftest", "ib_write_bw"),
+    program("ibverbs-utils", "ibv_devinfo"),
+    program("rdmacm-utils", "rping"),
     file("python3", "/usr/bin/python3"),
     file(
         "python3-prometheus-client",

@@ -9,6 +9,7 @@ use ferroce_manual::For;
 
 use crate::cdi::arguments::Cdi;
 use crate::env::arguments::{self as env, Env};
+use crate::fault::arguments::Fault;
 use crate::system::arguments::System;
 
 const AFTER_HELP: &str = "\
@@ -121,6 +122,9 @@ pub(crate) enum Command {
     /// connected to, so a server that takes one client alone is left to its own. The exit status is
     /// 1 where the time is over.
     Wait(Wait),
+    /// Have things go wrong on command: lost packets, refused requests, a port that goes down
+    #[command(subcommand)]
+    Fault(Fault),
     /// Let containers have the device (Container Device Interface)
     #[command(subcommand)]
     Cdi(Cdi),

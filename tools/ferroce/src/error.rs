@@ -138,6 +138,12 @@ pub(crate) enum Error {
         /// Why it was not run.
         source: io::Error,
     },
+    /// Options that make no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// Of a fault.
+    #[error("{0}")]
+    Fault(String),
     /// Of the machine's device; what, and what to do.
     #[error("{0}")]
     System(String),
@@ -163,7 +169,7 @@ impl Error {
         match self {
             Self::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
             Self::Exec { .. } => 126,
-            Self::Misused => 2,
+            Self::Misused | Self::Usage(_) => 2,
             _ => 1,
         }
     }

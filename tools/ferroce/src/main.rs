@@ -7,6 +7,7 @@ mod daemon;
 mod doctor;
 mod env;
 mod error;
+mod fault;
 mod libibverbs;
 mod libraries;
 mod manual;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Command::Wait(wait) => wait::wait(&dir, &wait),
         Command::System(what) => system::system(&what, arguments.runtime_dir.as_deref()),
         Command::Doctor { json } => doctor::doctor(&dir, json),
+        Command::Fault(what) => fault::fault(&dir, &what),
         Command::Cdi(cdi) => cdi::cdi(&dir, &cdi),
         Command::K8sDevicePlugin { options } => {
             part::become_part("k8s-device-plugin", &dir, &options)

@@ -48,6 +48,8 @@ pub(super) struct End {
     cable: Cable,
     /// How the kernel calls what a datagram has left.
     hops: Kind,
+    /// Nothing goes out, and what comes is thrown away.
+    pub(super) cut: bool,
 }
 
 impl End {
@@ -69,11 +71,18 @@ impl End {
             socket,
             cable,
             hops,
+            cut: false,
         }
     }
 
     /// The next datagram. Never waits.
     pub(super) fn receive(&self, buffer: &mut [u8]) -> Result<Came, Errno> {
+        if self.cut {
+            while datagram::receive::<{ size_of::<c_int>() }>(&self.socket, buffer, self.hops)
+                .is_ok()
+            {}
+            return Err(Errno::AGAIN);
+        }
         let received = datagram::receive(&self.socket, buffer, self.hops)?;
         let left = received.said.map(c_int::from_ne_bytes);
         let left = left.and_then(|left| u8::try_from(left).ok());
@@ -96,6 +105,9 @@ impl End {
     }
 
     fn send_to(&self, to: SocketAddr, bytes: &[u8], hops: Option<u8>) -> Result<(), Errno> {
+        if self.cut {
+            return Ok(());
+        }
         let hops = hops.map(|hops| (self.hops, hops.into()));
         datagram::send(&self.socket, bytes, to, hops)
     }

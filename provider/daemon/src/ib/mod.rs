@@ -148,6 +148,14 @@ impl Fabric {
             .map_or(Counts::default(), |link| link.counts)
     }
 
+    /// Whether nothing comes and goes by a port's cable any more, as a fault has it. The two ends
+    /// notice by themselves.
+    pub(crate) fn cut(&mut self, port: u8, cut: bool) {
+        if let Some(link) = index(port).and_then(|at| self.links.get_mut(at)) {
+            link.end.cut = cut;
+        }
+    }
+
     /// Takes what has happened since the last time.
     pub(crate) fn happened(&mut self) -> Vec<Happened> {
         std::mem::take(&mut self.happened)

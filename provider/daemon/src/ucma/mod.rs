@@ -23,6 +23,7 @@ mod connect;
 mod datagram;
 mod device;
 mod events;
+mod faults;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod frames;
 #[cfg(feature = "fuzzing")]

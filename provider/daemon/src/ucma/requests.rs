@@ -33,6 +33,10 @@ impl Ucma {
         req: &Req,
         host: &Host<'_>,
     ) {
+        if let Some(reason) = self.refused_by_fault(req.service_id) {
+            return self.refuse(cm, reason, host);
+        }
+
         let wanted = match req.transport {
             Transport::Rc => qp_type::RC,
             Transport::Uc => qp_type::UC,
@@ -95,12 +99,16 @@ impl Ucma {
                     Refusal::OtherTransport => reject::INVALID_TRANSPORT,
                     _ => reject::INVALID_SERVICE_ID,
                 };
-                let _ = self
-                    .cm
-                    .reject(host.now, cm, reason, &[], &[], &mut self.out);
-                let _ = self.cm.destroy(host.now, cm, &mut self.out);
+                self.refuse(cm, reason, host);
             }
         }
+    }
+
+    /// Nothing comes of a request, of which no program hears.
+    fn refuse(&mut self, cm: CmId, reason: u16, host: &Host<'_>) {
+        let out = &mut self.out;
+        let _ = self.cm.reject(host.now, cm, reason, &[], &[], out);
+        let _ = self.cm.destroy(host.now, cm, out);
     }
 
     /// A peer asks for the QP of a datagram service.

@@ -11,6 +11,7 @@ use ferroce_fabric::cm::{Cm, CmConfig, CmId, Limits, Time};
 use rustix::io::Errno;
 
 use super::channel::{Caller, Channel};
+use super::faults::Faults;
 use super::groups::Group;
 use super::id::{Id, State};
 use super::names::Names;
@@ -47,6 +48,7 @@ pub(crate) struct Ucma {
     pub(super) names: Names,
     /// When memberships in groups are asked for again.
     pub(super) regroup_at: Option<Time>,
+    pub(super) faults: Faults,
     pub(super) out: Outbox,
 }
 
@@ -92,6 +94,7 @@ impl Ucma {
             questions: Questions::default(),
             names: Names::default(),
             regroup_at: None,
+            faults: Faults::default(),
             out: Outbox::default(),
         })
     }

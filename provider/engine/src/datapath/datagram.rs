@@ -47,8 +47,8 @@ impl Qp {
             counters.report(port.number, Key::Queue, &report);
         }
 
-        if host.overrun {
-            self.overrun(inner, keys, now);
+        if let Some(failure) = host.failure() {
+            self.fails(inner, keys, now, failure);
         }
     }
 }

@@ -3,6 +3,7 @@
 use ferroce_control::Counter;
 use ferroce_transport::{QpEvent, QpState, Sink, Time, TransmitOpts};
 
+use crate::datapath::failure::Failure;
 use crate::datapath::held::Held;
 use crate::datapath::qp_host::QpHost;
 use crate::datapath::tx::{self, NoPath, Source, Way};
@@ -51,6 +52,7 @@ impl Qp {
             counters: self.hca().counters(),
             p_key: self.p_key(),
             paced: self.is_unreliable(),
+            tapped: self.hca().taps.any().then_some(self),
         };
 
         if source.paced {
@@ -71,8 +73,8 @@ impl Qp {
             flush(transport, &mut host, now);
         }
 
-        if host.overrun {
-            self.overrun(inner, keys, now);
+        if let Some(failure) = host.failure() {
+            self.fails(inner, keys, now, failure);
         }
 
         let busy = inner.transport.has_requests_in_flight();
@@ -150,8 +152,8 @@ impl Qp {
             }),
         };
 
-        if host.overrun {
-            self.overrun(inner, source.keys, now);
+        if let Some(failure) = host.failure() {
+            self.fails(inner, source.keys, now, failure);
         }
         if inner.transport.send_room() < self.cap.max_send_wr {
             inner.resume_at = resume_at;
@@ -178,9 +180,14 @@ impl Qp {
         }
     }
 
-    /// A completion had no room: the queue pair fails (the CQ has said so by its own event).
-    pub(crate) fn overrun(&self, inner: &mut Inner, keys: &KeyTable, now: Time) {
-        self.fail(inner, keys, now, Some(QpEvent::Fatal));
+    /// The queue pair fails with a completion: it had no room (the CQ has said so by its own event),
+    /// or a fault has made it an error.
+    pub(crate) fn fails(&self, inner: &mut Inner, keys: &KeyTable, now: Time, failure: Failure) {
+        let event = match failure {
+            Failure::Overrun => Some(QpEvent::Fatal),
+            Failure::Spoilt => None,
+        };
+        self.fail(inner, keys, now, event);
     }
 
     /// The device has gone, which is an event of its own.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ferroce_control::Counter;
+use ferroce_control::faults::Direction;
 use ferroce_transport::{
     Access, Completion, Flush, Host, MemoryError, Note, PathSignal, QpEvent, RecvWqe, Selectivity,
     Sge, Time, WcData, WcStatus, WindowBind,
@@ -27,7 +28,7 @@ const WC_WITH_INV: u32 = 1 << 3;
 
 /// The host of one QP for one visit.
 pub(crate) struct QpHost<'a> {
-    qp: &'a Qp,
+    pub(super) qp: &'a Qp,
     keys: &'a KeyTable,
     path: Option<&'a Path>,
     now: Time,
@@ -41,7 +42,9 @@ pub(crate) struct QpHost<'a> {
     /// The datagram at hand was dropped for its Q_Key.
     pub(crate) wrong_qkey: bool,
     /// A completion queue had no room.
-    pub(crate) overrun: bool,
+    pub(super) overrun: bool,
+    /// A fault has made a completion an error.
+    pub(super) spoilt: bool,
     /// The packet at hand is a NAK for a PSN sequence error.
     pub(crate) sequence_nak: bool,
 }
@@ -63,6 +66,7 @@ impl<'a> QpHost<'a> {
             origin: None,
             wrong_qkey: false,
             overrun: false,
+            spoilt: false,
             sequence_nak: false,
         }
     }
@@ -278,8 +282,12 @@ impl Host for QpHost<'_> {
         Some(wqe)
     }
 
-    fn complete_send(&mut self, completion: Completion) {
+    fn complete_send(&mut self, mut completion: Completion) {
         use WcStatus::*;
+
+        if self.qp.hca().taps.any() {
+            self.spoil(&mut completion, Direction::Out);
+        }
 
         match completion.status {
             Success => {}
@@ -308,7 +316,11 @@ impl Host for QpHost<'_> {
         }
     }
 
-    fn complete_recv(&mut self, completion: Completion) {
+    fn complete_recv(&mut self, mut completion: Completion) {
+        if self.qp.hca().taps.any() {
+            self.spoil(&mut completion, Direction::In);
+        }
+
         match completion.status {
             WcStatus::Success => {}
             WcStatus::WrFlushErr => self.count(Counter::RespCqeFlushError),

@@ -3,6 +3,7 @@
 
 mod run;
 pub(crate) mod state;
+mod tapped;
 
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;

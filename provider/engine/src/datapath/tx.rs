@@ -20,10 +20,12 @@ use ferroce_wire::{Header, NakCode, Syndrome, opcode};
 use self::scratch::{MAX_IOVECS, SCRATCH, Scratch};
 use crate::datapath::path::Path;
 use crate::hca::Hca;
+use crate::instrument;
 use crate::memory::keys::{KeyTable, Peer};
 use crate::port::{Exit, Outgoing};
 use crate::progress::timers;
 use crate::verbs::ah_table::AhTable;
+use crate::verbs::qp::Qp;
 use crate::verbs::xrc::Domain;
 
 /// Where packets go.
@@ -66,6 +68,8 @@ pub(crate) struct Source<'a> {
     pub(crate) p_key: u16,
     /// Nobody acknowledges the packets, so that they are paced.
     pub(crate) paced: bool,
+    /// Each packet of this queue pair is looked at by itself (`instrument`).
+    pub(crate) tapped: Option<&'a Qp>,
 }
 
 /// A sink that gathers from registered memory and sends on one path at a time.
@@ -174,7 +178,10 @@ impl Run<'_> {
         // Without a partition, since the entry of the port's table is empty, there is nobody to
         // talk to.
         let sent = pkey::is_valid(self.source.p_key)
-            && exit.send(&mut self.scratch.iov[first..], segment).is_ok();
+            && match self.source.tapped {
+                None => exit.send(&mut self.scratch.iov[first..], segment).is_ok(),
+                Some(qp) => instrument::leave(qp, path, &mut self.scratch.iov[first..]).is_ok(),
+            };
         if !sent {
             // Lost like any packet: the transport sends it again or reports the peer unreachable,
             // if it promises to.
@@ -319,7 +326,7 @@ impl Sink for Run<'_> {
         self.bytes += total;
         self.responses |=
             packet.ext.aeth.is_some() || matches!(packet.payload, Gather::Remote { .. });
-        self.closed = total < self.segment;
+        self.closed = total < self.segment || self.source.tapped.is_some();
         Ok(())
     }
 

@@ -53,6 +53,7 @@ impl Hca {
                     self.renew_p_keys();
                     self.port_event(port, event);
                 }
+                Event::Faults => self.renew_faults(),
                 Event::Shutdown => {
                     self.gone.store(true, Ordering::Relaxed);
                     // The next daemon could not bind while these are open.
@@ -68,6 +69,13 @@ impl Hca {
     pub(crate) fn queued_events(&self) {
         if self.control.has_event() {
             self.control_events();
+        }
+    }
+
+    /// Takes the faults of this program as the daemon has them now.
+    pub(crate) fn renew_faults(&self) {
+        if let Ok(given) = self.control.ask(|daemon| daemon.my_faults()) {
+            self.take_faults(&given);
         }
     }
 

@@ -27,6 +27,7 @@ extern "C" fn exiting() {
         for qp in qps.iter() {
             qp.exiting();
         }
+        hca.taps.faults.held.let_go();
     }
 }
 
@@ -76,6 +77,7 @@ impl Hca {
             gids,
             Ports::new(ports),
         )?);
+        hca.begin_with_faults();
         helper::start(&hca)?;
         Ok(hca)
     }

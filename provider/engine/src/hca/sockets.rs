@@ -51,6 +51,11 @@ impl Hca {
         Ok(path)
     }
 
+    /// The path with this key, if some QP has it.
+    pub(crate) fn path_of(&self, key: &PathKey) -> Option<Arc<Path>> {
+        self.paths.lock().get(key).and_then(Weak::upgrade)
+    }
+
     /// Makes sure that packets for a GID's address are received.
     pub(crate) fn listen(&self, gid: &GidEntry) -> Result<()> {
         if !self.ports.has_sockets() {

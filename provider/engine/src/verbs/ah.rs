@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use ferroce_control::faults::Verb;
 use ferroce_transport::AddressVector;
 use parking_lot::RwLock;
 
@@ -35,6 +36,7 @@ impl Pd {
 impl Ah {
     pub(crate) fn create(pd: &Arc<Pd>, av: &AddressVector, cookie: u32) -> Result<Arc<Ah>> {
         let hca = pd.context().hca();
+        hca.allows(Verb::CreateAh)?;
 
         // Without a GRH it is the LID that leads somewhere, and 0 is what the port shows as its
         // own. Datagram rsockets make a handle to themselves so. RoCE has no such handles

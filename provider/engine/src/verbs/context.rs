@@ -4,6 +4,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use ferroce_control::faults::Verb;
 use ferroce_control::objects::{Listing, MAX_OBJECTS, Object};
 
 use crate::error::{Error, Result};
@@ -74,6 +75,7 @@ impl Context {
 
     /// Creates a protection domain.
     pub fn alloc_pd(self: &Arc<Self>) -> Result<Arc<Pd>> {
+        self.hca.allows(Verb::AllocPd)?;
         self.hca
             .count
             .pd

@@ -5,6 +5,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ferroce_control::faults::Verb;
 use ferroce_control::objects::Object;
 
 use crate::error::{Error, Result};
@@ -61,6 +62,7 @@ impl Context {
 
     /// Creates a completion queue with everything that can be said of one.
     pub fn create_cq_with(self: &Arc<Self>, init: CqInit) -> Result<Arc<Cq>> {
+        self.hca().allows(Verb::CreateCq)?;
         check_size(init.cqe, init.memory.as_ref())?;
         let channel = init.channel.map(|fd| self.channels.attach(fd));
         let channel = channel.transpose()?;
@@ -160,6 +162,7 @@ impl Cq {
     /// Changes the capacity; completions already there must fit (`EINVAL`). A queue in lent memory
     /// moves to what is lent now.
     pub fn resize(&self, cqe: u32, memory: Option<Lent>) -> Result<u32> {
+        self.context.hca().allows(Verb::ResizeCq)?;
         check_size(cqe, memory.as_ref())?;
         let listed = listed(&self.context, cqe);
         self.completions.resize(cqe, memory, listed)?;

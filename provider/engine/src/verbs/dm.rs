@@ -6,6 +6,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use ferroce_control::faults::Verb;
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
@@ -40,6 +41,7 @@ impl Context {
     /// `EINVAL`: no bytes, or an alignment that cannot be had. `ENOMEM`: more than is left of the
     /// device's `max_dm_size`.
     pub fn alloc_dm(self: &Arc<Self>, len: u64, log_align: u32) -> Result<Arc<Dm>> {
+        self.hca().allows(Verb::AllocDm)?;
         if len == 0 || log_align > MAX_LOG_ALIGN {
             return Err(Error::Invalid(
                 "device memory of no bytes, or of an alignment beyond a page",

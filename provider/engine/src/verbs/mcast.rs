@@ -10,6 +10,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use ferroce_control::faults::Verb;
 use ferroce_wire::ROCE_V2_PORT;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
@@ -27,6 +28,7 @@ impl Qp {
     /// Ethernet, which has no LIDs, any will do. No multicast GID or LID, or another service:
     /// `EINVAL`; beyond the device's limits: `ENOMEM`.
     pub fn attach_mcast(self: &Arc<Self>, gid: [u8; 16], lid: u16) -> Result<()> {
+        self.hca().allows(Verb::AttachMcast)?;
         let carrier = self.check_group(gid, lid)?;
         let hca = self.hca();
         let mut groups = hca.multicast.0.lock();

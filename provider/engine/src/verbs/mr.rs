@@ -4,6 +4,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use ferroce_control::faults::Verb;
 use ferroce_control::objects::{Listing, Object};
 use ferroce_transport::Access;
 use parking_lot::Mutex;
@@ -176,6 +177,7 @@ impl Pd {
 
     fn add_region(self: &Arc<Self>, region: Region, backing: Backing) -> Result<Arc<Mr>> {
         let hca = self.context().hca();
+        hca.allows(Verb::RegMr)?;
         let region = Region {
             pd: self.handle(),
             ..region

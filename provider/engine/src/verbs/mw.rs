@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ferroce_control::faults::Verb;
+
 use crate::error::Result;
 use crate::memory::keys;
 use crate::memory::window::{MwType, Window};
@@ -51,6 +53,7 @@ impl Mw {
 impl Pd {
     /// Makes a memory window that is not bound (`ENOMEM` beyond the device's `max_mw`).
     pub fn alloc_mw(self: &Arc<Self>, kind: MwType) -> Result<Arc<Mw>> {
+        self.context().hca().allows(Verb::AllocMw)?;
         let rkey = self
             .context()
             .hca()

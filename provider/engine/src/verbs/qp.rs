@@ -69,6 +69,8 @@ pub struct Qp {
     /// XRC targets have one.
     pub(crate) xrcd: Option<Arc<Xrcd>>,
     pub(crate) number: u32,
+    /// Which of the program's it is, from 1, in the order in which they were made.
+    pub(crate) ordinal: u32,
     pub(crate) qp_type: u32,
     pub(crate) service: QpType,
     pub(crate) cap: QpCap,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16};
 
+use ferroce_control::faults::Verb;
 use ferroce_control::objects::{Object, QueuePair};
 use ferroce_control::random::random;
 use ferroce_transport::{QpCap, QpConfig, QpState, QpType, Time};
@@ -69,6 +70,7 @@ impl Qp {
         pd: Option<&Arc<Pd>>,
         mut init: QpInit,
     ) -> Result<Arc<Qp>> {
+        context.hca().allows(Verb::CreateQp)?;
         let service = service(init.qp_type)?;
         let pd = pd.filter(|_| service != QpType::XrcRecv);
         fit(&mut init, service);
@@ -133,6 +135,7 @@ impl Qp {
                 pd: pd.cloned(),
                 xrcd,
                 number,
+                ordinal: hca.taps.next_ordinal(),
                 qp_type,
                 service,
                 cap,

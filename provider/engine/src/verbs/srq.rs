@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ferroce_control::faults::Verb;
 use ferroce_control::objects::Object;
 use ferroce_transport::Sge;
 
@@ -52,6 +53,7 @@ pub struct Srq {
 impl Pd {
     /// Creates a shared receive queue.
     pub fn create_srq(self: &Arc<Self>, init: SrqInit) -> Result<Arc<Srq>> {
+        self.context().hca().allows(Verb::CreateSrq)?;
         check(self.context(), &init)?;
         let attr = SrqAttr {
             max_wr: init.max_wr,

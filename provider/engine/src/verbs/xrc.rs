@@ -10,6 +10,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use ferroce_control::faults::Verb;
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
@@ -71,6 +72,7 @@ impl Context {
     /// `O_CREAT` makes it if no context of this process has it open (else `EAGAIN`), `O_EXCL`
     /// refuses one that exists (`EINVAL`).
     pub fn open_xrcd(self: &Arc<Self>, fd: Option<RawFd>, oflags: i32) -> Result<Arc<Xrcd>> {
+        self.hca().allows(Verb::OpenXrcd)?;
         Xrcd::open(self, fd, oflags)
     }
 }

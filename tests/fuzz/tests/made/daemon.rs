@@ -1,6 +1,9 @@
 //! What programs say to the daemon in its own words, and over netlink.
 
 use ferroce_cabi::rdma_netlink::*;
+use ferroce_control::faults::{
+    Action, Fault, FaultList, Given, GivenFaults, Often, QpNumber, Whom,
+};
 use ferroce_control::protocol::{
     ClientMessage, Event, Reply, Request as Asked, ServerMessage, VERSION as PROTOCOL,
 };
@@ -8,6 +11,28 @@ use zerocopy::IntoBytes;
 
 use super::Seeds;
 use super::steps::step;
+
+/// A fault with a little of everything.
+fn fault() -> Box<Fault> {
+    Box::new(Fault {
+        action: Action::Delay {
+            by: "1ms±200us".parse().unwrap(),
+        },
+        whom: Whom {
+            qp: Some(QpNumber(0x2aa3b)),
+            program: Some("ib_write_bw".to_owned()),
+            packets: Some("opcode=ACK and psn%64=3".parse().unwrap()),
+            ..Whom::default()
+        },
+        often: Often {
+            rate: "1%".parse().unwrap(),
+            count: Some(2),
+            ..Often::default()
+        },
+        lasts: Some("10s".parse().unwrap()),
+        seed: 7,
+    })
+}
 
 pub(crate) fn control() -> Seeds {
     let mut seeds = Seeds::new();
@@ -36,6 +61,10 @@ pub(crate) fn control() -> Seeds {
         ("hold", Asked::Hold),
         ("stay", Asked::Stay),
         ("status", Asked::Status),
+        ("add-fault", Asked::AddFault { fault: fault() }),
+        ("faults", Asked::Faults),
+        ("clear-faults", Asked::ClearFaults { id: Some(3) }),
+        ("my-faults", Asked::MyFaults),
         ("shutdown", Asked::Shutdown),
     ];
 
@@ -55,6 +84,20 @@ pub(crate) fn control() -> Seeds {
         ("receive-socket", Reply::ReceiveSocket),
         ("inbox", Reply::Inbox),
         ("held", Reply::Held),
+        ("fault-added", Reply::FaultAdded { id: 3 }),
+        ("faults", Reply::Faults(FaultList::default())),
+        (
+            "my-faults",
+            Reply::MyFaults(GivenFaults {
+                generation: 4,
+                faults: vec![Given {
+                    id: 3,
+                    place: 0,
+                    fault: *fault(),
+                    left_ns: Some(1_000_000),
+                }],
+            }),
+        ),
         ("ok", Reply::Ok),
         (
             "error",
@@ -74,6 +117,7 @@ pub(crate) fn control() -> Seeds {
         ("gid-change", Event::GidChange),
         ("port-state", Event::PortState { active: true }),
         ("port", Event::Port { port: 1, event: 9 }),
+        ("faults", Event::Faults),
         ("shutdown", Event::Shutdown),
     ];
 

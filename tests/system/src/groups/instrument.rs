@@ -1,4 +1,7 @@
-//! Group `instrument`: what ferroce shows of itself, as others' programs read it.
+//! Group `instrument`: what ferroce shows of itself, as others' programs read it, and what it does
+//! on command.
+
+mod faults;
 
 use std::collections::HashMap;
 use std::fs;
@@ -36,11 +39,12 @@ print(json.dumps([[s.name, s.labels, s.value] for s in samples]))
 ";
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
+    let metrics = [
         Case::new("instrument/metrics of a transfer", transfer),
         Case::new("instrument/metrics over HTTP", over_http),
         Case::new("instrument/Grafana's board", board),
-    ]
+    ];
+    metrics.into_iter().chain(faults::cases()).collect()
 }
 
 /// Samples by name and labels, sorted.

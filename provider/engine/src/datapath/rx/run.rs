@@ -37,19 +37,19 @@ pub(super) struct Run<'a> {
 }
 
 /// A packet that is whole.
-struct Frame<'a> {
-    packet: Packet<'a>,
-    opened: Opened<'a>,
+pub(super) struct Frame<'a> {
+    pub(super) packet: Packet<'a>,
+    pub(super) opened: Opened<'a>,
     /// IPv4's identification.
-    id: u16,
+    pub(super) id: u16,
 }
 
 /// A queue pair that packets are for, locked.
-type Target<'q> = (&'q Arc<Qp>, MutexGuard<'q, Inner>);
+pub(super) type Target<'q> = (&'q Arc<Qp>, MutexGuard<'q, Inner>);
 
 impl<'a> Run<'a> {
     /// The size of its packets, the last one excepted.
-    fn segment(&self) -> usize {
+    pub(super) fn segment(&self) -> usize {
         match self.datagram.segment {
             0 => self.data.len().max(1),
             segment => segment,
@@ -62,7 +62,11 @@ impl<'a> Run<'a> {
     }
 
     /// How a packet of the run came, which `port` has brought.
-    fn arrival<'f>(&'f self, port: &'f impl Incoming, frame: &'f Frame<'f>) -> Arrival<'f> {
+    pub(super) fn arrival<'f>(
+        &'f self,
+        port: &'f impl Incoming,
+        frame: &'f Frame<'f>,
+    ) -> Arrival<'f> {
         Arrival {
             datagram: self.datagram,
             local: self.local,
@@ -77,6 +81,10 @@ impl Hca {
     /// Handles a run that a port has brought. Returns whether something in it is not acknowledged
     /// by its transport.
     pub(super) fn handle(&self, rx: &mut RxState, port: &mut impl Incoming, run: &Run<'_>) -> bool {
+        if self.taps.any() {
+            return self.handle_tapped(rx, port, run);
+        }
+
         let qps = self.qps.read_recursive();
         let keys = self.keys.read_recursive();
         let mut unacknowledged = false;
@@ -105,7 +113,7 @@ impl Hca {
     /// Takes a packet out of what the link has around it, and checks it for itself. Parsing first:
     /// what is not even a packet needs no checksum. `None`: it is dropped, and counted.
     #[inline]
-    fn decode<'a>(
+    pub(super) fn decode<'a>(
         &self,
         port: &mut impl Incoming,
         bytes: Octets<'a>,
@@ -143,7 +151,7 @@ impl Hca {
     /// Finds the queue pair that a packet is for, and locks it if it is not the one of the packet
     /// before. `None`: there is none here.
     #[inline]
-    fn steer<'q>(
+    pub(super) fn steer<'q>(
         &self,
         qps: &'q Table<Qp>,
         last: Option<Target<'q>>,
@@ -183,10 +191,21 @@ impl Hca {
         frame: &Frame<'_>,
         keys: &KeyTable,
     ) -> bool {
-        let counters = self.counters();
-        let packet = &frame.packet;
         let arrival = run.arrival(port, frame);
+        self.admits(qp, inner, &frame.packet, &arrival)
+            && self.take(rx, (qp, inner), &frame.packet, &arrival, keys, run.now)
+    }
 
+    /// Whether a packet's key and source are right.
+    #[inline]
+    pub(super) fn admits(
+        &self,
+        qp: &Qp,
+        inner: &Inner,
+        packet: &Packet<'_>,
+        arrival: &Arrival<'_>,
+    ) -> bool {
+        let counters = self.counters();
         if !pkey::matches(qp.p_key(), packet.bth.pkey) {
             counters.add(Counter::RxWrongPkey, 1);
             if let Some((port, local)) = arrival.port {
@@ -196,26 +215,38 @@ impl Hca {
             return false;
         }
 
-        let admitted =
-            qp.is_at(&arrival) && (qp.is_datagram() || Qp::accepts_from(inner, &arrival));
+        let admitted = qp.is_at(arrival) && (qp.is_datagram() || Qp::accepts_from(inner, arrival));
         if !admitted {
             counters.add(Counter::RxBadPeer, 1);
-            return false;
         }
+        admitted
+    }
 
+    /// Gives a packet that is admitted to its queue pair. Returns whether the transport does not
+    /// acknowledge it.
+    #[inline]
+    pub(super) fn take(
+        &self,
+        rx: &mut RxState,
+        (qp, inner): (&Arc<Qp>, &mut Inner),
+        packet: &Packet<'_>,
+        arrival: &Arrival<'_>,
+        keys: &KeyTable,
+        now: Time,
+    ) -> bool {
         if qp.is_datagram() {
-            qp.take_datagram(inner, packet, &arrival, keys, run.now);
+            qp.take_datagram(inner, packet, arrival, keys, now);
             return true;
         }
 
         let Inner {
             transport, path, ..
         } = &mut *inner;
-        let mut host = QpHost::new(qp, keys, path.as_deref(), run.now);
-        host.sequence_nak = count_kind(counters, packet);
-        transport.receive(run.now, packet, &mut host);
-        if host.overrun {
-            qp.overrun(inner, keys, run.now);
+        let mut host = QpHost::new(qp, keys, path.as_deref(), now);
+        host.sequence_nak = count_kind(self.counters(), packet);
+        transport.receive(now, packet, &mut host);
+        if let Some(failure) = host.failure() {
+            qp.fails(inner, keys, now, failure);
         }
         if !qp.touched.swap(true, Relaxed) {
             rx.touched.push(qp.clone());
@@ -240,7 +271,7 @@ pub(super) fn count(
 }
 
 /// Counts what a packet asks for or refuses; returns whether it is a NAK for a PSN sequence error.
-fn count_kind(counters: &CounterPage, packet: &Packet<'_>) -> bool {
+pub(super) fn count_kind(counters: &CounterPage, packet: &Packet<'_>) -> bool {
     let syndrome = packet.ext.aeth.map(|aeth| aeth.kind());
     let request = match packet.info.operation {
         Operation::Send => Counter::RxSendRequests,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use ferroce_control::faults::Verb;
 use ferroce_transport::{QpAttr, QpAttrMask, QpState, QpType};
 
 use super::{Inner, Qp};
@@ -19,6 +20,7 @@ impl Qp {
     pub fn modify(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<()> {
         let mask = mask - self.other_half();
         let hca = self.hca();
+        hca.allows(Verb::ModifyQp)?;
         check_modify(hca, attr, mask)?;
         self.check_p_key(attr, mask)?;
         let path = if mask.contains(QpAttrMask::AV) {

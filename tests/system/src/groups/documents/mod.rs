@@ -32,6 +32,7 @@ const DOCUMENTS: &[(&str, &str)] = &[
     ("docs/ci.md", include_str!("ci.toml")),
     ("docs/applications.md", include_str!("applications.toml")),
     ("docs/ibta.md", include_str!("ibta.toml")),
+    ("docs/faults.md", include_str!("faults.toml")),
 ];
 
 pub(crate) fn cases() -> Vec<Case> {

@@ -39,6 +39,10 @@ fn stop(site: &Site) -> Ending {
     refused(&down, &["only root"])?;
     let stay = site.login("stay", MEMBERS[0], &format!("{FERROCE} env"))?;
     refused(&stay, &["only root"])?;
+    for words in ["add --loss 1%", "list", "clear"] {
+        let fault = site.login("fault", MEMBERS[0], &format!("{FERROCE} fault {words}"))?;
+        refused(&fault, &["only root"])?;
+    }
     said(
         &site.ferroce("still", &["--runtime-dir", "/run/ferroce", "status"])?,
         &[],

@@ -1,0 +1,334 @@
+//! A fault: what goes wrong, for whom, how often and for how long, and what of that fits together.
+
+use std::fmt;
+
+use ferroce_wire::{Operation, Packet};
+use serde::{Deserialize, Serialize};
+
+use super::{Delay, Errno, Expression, Nak, QpNumber, Share, Span, Status, Verb};
+use crate::protocol::MAX_NAME;
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "what")]
+pub enum Action {
+    /// Packets are lost.
+    Loss,
+    /// Packets come later. Those of one queue pair keep their order.
+    Delay {
+        /// By how much.
+        by: Delay,
+    },
+    /// Packets come twice.
+    Duplicate,
+    /// Packets are overtaken by the next of their queue pair.
+    Reorder,
+    /// Packets are changed on the way.
+    Corrupt {
+        /// Where.
+        damage: Damage,
+    },
+    /// Requests that need a receive request are answered with an RNR NAK.
+    Rnr,
+    /// Requests are answered with a NAK.
+    Nak {
+        /// Which.
+        code: Nak,
+    },
+    /// A work request that has succeeded completes with an error, and its queue pair fails.
+    WcError {
+        /// The completion's status.
+        status: Status,
+    },
+    /// A verb fails.
+    AllocFail {
+        /// Which.
+        verb: Verb,
+        /// What it fails with.
+        errno: Errno,
+    },
+    /// Connections of the connection manager are ended, now.
+    Disconnect,
+    /// The port is down.
+    PortDown {
+        /// Its number.
+        port: u8,
+    },
+    /// An address is gone from the GID table.
+    GidRemove {
+        /// Its index.
+        index: u16,
+    },
+    /// Requests for a connection are refused.
+    CmReject {
+        /// The reason in the REJ.
+        reason: u16,
+    },
+}
+
+/// Where a packet is changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Damage {
+    /// Behind the ICRC, by which the receiver notices and drops it.
+    #[default]
+    Icrc,
+    /// Before the ICRC: a bit of the payload, which no CRC tells. The program gets wrong data.
+    Payload,
+}
+
+/// Which way packets go, seen from the program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// They leave.
+    #[default]
+    Out,
+    /// They come.
+    In,
+}
+
+/// For whom. What is not given is any.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Whom {
+    /// The queue pair.
+    pub qp: Option<QpNumber>,
+    /// The queue pair at the other end.
+    pub peer_qp: Option<QpNumber>,
+    /// The program, by the name that the kernel has of it.
+    pub program: Option<String>,
+    /// The process.
+    pub pid: Option<u32>,
+    /// Which way packets go; for [`Action::WcError`] whether it is sends or receives.
+    pub direction: Direction,
+    /// Which packets.
+    pub packets: Option<Expression>,
+}
+
+/// How often, of what the fault is about; for each queue pair by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Often {
+    /// A random share of them.
+    pub rate: Share,
+    /// Only the nth, counted from 1.
+    pub nth: Option<u64>,
+    /// Only each nth.
+    pub every: Option<u64>,
+    /// So many and no more.
+    pub count: Option<u64>,
+}
+
+/// A fault.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// What goes wrong.
+    pub action: Action,
+    /// For whom.
+    pub whom: Whom,
+    /// How often.
+    pub often: Often,
+    /// For how long; `None`: until it is cleared.
+    pub lasts: Option<Span>,
+    /// What chance follows from.
+    pub seed: u64,
+}
+
+/// Who carries a fault out, and what it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Packets that leave or come.
+    Packets,
+    /// Requests that come.
+    Requests,
+    /// Completions of a queue pair.
+    Completions,
+    /// Calls of a verb.
+    Verbs,
+    /// The daemon: connections.
+    Connections,
+    /// The daemon: the port.
+    Port,
+}
+
+impl Action {
+    /// What it is about.
+    pub fn target(&self) -> Target {
+        match self {
+            Action::Loss
+            | Action::Delay { .. }
+            | Action::Duplicate
+            | Action::Reorder
+            | Action::Corrupt { .. } => Target::Packets,
+            Action::Rnr | Action::Nak { .. } => Target::Requests,
+            Action::WcError { .. } => Target::Completions,
+            Action::AllocFail { .. } => Target::Verbs,
+            Action::Disconnect | Action::CmReject { .. } => Target::Connections,
+            Action::PortDown { .. } | Action::GidRemove { .. } => Target::Port,
+        }
+    }
+
+    /// Whether it can happen to a packet at all: an adapter answers a WRITE with no RNR NAK, and a
+    /// packet without payload has none that could be wrong.
+    pub fn fits(&self, packet: &Packet<'_>) -> bool {
+        let info = packet.info;
+        match self {
+            Action::Corrupt {
+                damage: Damage::Payload,
+            } => !packet.payload.is_empty(),
+            // Where the receive request is taken: by the first packet of a SEND, by the last of a
+            // WRITE with immediate data.
+            Action::Rnr => match info.operation {
+                Operation::Send => info.begins(),
+                _ => info.consumes_receive(),
+            },
+            Action::Nak {
+                code: Nak::RemoteAccess,
+            } => packet.ext.reth.is_some() || packet.ext.atomic.is_some(),
+            Action::Nak { .. } => info.is_request(),
+            _ => true,
+        }
+    }
+
+    /// Its option on the command line.
+    pub fn option(&self) -> &'static str {
+        match self {
+            Action::Loss => "--loss",
+            Action::Delay { .. } => "--delay",
+            Action::Duplicate => "--duplicate",
+            Action::Reorder => "--reorder",
+            Action::Corrupt { .. } => "--corrupt",
+            Action::Rnr => "--rnr",
+            Action::Nak { .. } => "--nak",
+            Action::WcError { .. } => "--wc-error",
+            Action::AllocFail { .. } => "--alloc-fail",
+            Action::Disconnect => "--disconnect",
+            Action::PortDown { .. } => "--port-down",
+            Action::GidRemove { .. } => "--gid-remove",
+            Action::CmReject { .. } => "--cm-reject",
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    /// As on the command line, without the dashes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.option().trim_start_matches('-');
+        match self {
+            Action::Delay { by } => write!(f, "{name} {by}"),
+            Action::Corrupt {
+                damage: Damage::Icrc,
+            } => write!(f, "{name} icrc"),
+            Action::Corrupt {
+                damage: Damage::Payload,
+            } => write!(f, "{name} payload"),
+            Action::Nak { code } => write!(f, "{name} {code}"),
+            Action::WcError { status } => write!(f, "{name} {status}"),
+            Action::AllocFail { verb, errno } => write!(f, "{name} {verb}={errno}"),
+            Action::PortDown { port } => write!(f, "{name} {port}"),
+            Action::GidRemove { index } => write!(f, "{name} {index}"),
+            Action::CmReject { reason } => write!(f, "{name} {reason}"),
+            _ => f.write_str(name),
+        }
+    }
+}
+
+/// Why a fault makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// Two parts do not go together.
+    #[error("{option} means nothing to {action}, {why}")]
+    Means {
+        /// The part.
+        option: &'static str,
+        /// The fault's.
+        action: &'static str,
+        /// What the fault is about.
+        why: &'static str,
+    },
+    /// A number is out of its range.
+    #[error("{option} counts from 1")]
+    Zero {
+        /// Of what.
+        option: &'static str,
+    },
+    /// A name is too long.
+    #[error("a program's name has {MAX_NAME} bytes at most")]
+    Name,
+}
+
+impl Fault {
+    /// Whether its parts go together.
+    ///
+    /// # Errors
+    /// The first that does not.
+    pub fn check(&self) -> Result<(), Unfit> {
+        let Fault {
+            whom, often, lasts, ..
+        } = self;
+        let target = self.action.target();
+        let of_qp = matches!(
+            target,
+            Target::Packets | Target::Requests | Target::Completions
+        );
+        let of_packets = matches!(target, Target::Packets | Target::Requests);
+        let of_port = target == Target::Port;
+        let at_once = self.action == Action::Disconnect;
+
+        let parts = [
+            ("--qp", whom.qp.is_some(), of_qp),
+            ("--peer-qp", whom.peer_qp.is_some(), of_qp),
+            ("--match", whom.packets.is_some(), of_packets),
+            ("--in", whom.direction == Direction::In, of_qp),
+            ("--program", whom.program.is_some(), !of_port),
+            ("--pid", whom.pid.is_some(), !of_port),
+            ("--rate", often.rate != Share::ALL, !of_port && !at_once),
+            ("--nth", often.nth.is_some(), !of_port && !at_once),
+            ("--every", often.every.is_some(), !of_port && !at_once),
+            ("--count", often.count.is_some(), !of_port && !at_once),
+            ("--for", lasts.is_some(), !at_once),
+        ];
+        let why = match target {
+            Target::Connections if at_once => "which ends connections once, now",
+            Target::Connections => "which is about requests for connections",
+            Target::Port => "which is about the port",
+            Target::Verbs => "which is about calls of a verb",
+            _ => "which is about completions",
+        };
+        if let Some((option, ..)) = parts.iter().find(|(_, given, fits)| *given && !fits) {
+            let action = self.action.option();
+            return Err(Unfit::Means {
+                option,
+                action,
+                why,
+            });
+        }
+
+        let counts = [
+            ("--nth", often.nth),
+            ("--every", often.every),
+            ("--count", often.count),
+        ];
+        if let Some((option, _)) = counts.iter().find(|(_, n)| *n == Some(0)) {
+            return Err(Unfit::Zero { option });
+        }
+        match &whom.program {
+            Some(name) if name.len() > MAX_NAME => Err(Unfit::Name),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How much the kernel keeps of a program's name (`TASK_COMM_LEN`), without the last NUL.
+const COMM: usize = 15;
+
+impl Whom {
+    /// Whether it may be this program. A process of another namespace, which is not seen from the
+    /// daemon's, has no number.
+    pub fn includes(&self, program: &str, pid: u32) -> bool {
+        let name = self.program.as_deref().is_none_or(|wanted| {
+            let known = wanted.as_bytes();
+            program.as_bytes() == &known[..known.len().min(COMM)] || program == wanted
+        });
+        name && self.pid.is_none_or(|wanted| wanted == pid)
+    }
+}

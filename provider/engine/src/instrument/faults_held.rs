@@ -1,0 +1,179 @@
+//! Packets that faults hold back: until their time has come, or until the next one of their queue
+//! pair has gone before them. Bounded in bytes: what does not fit is lost, as in any queue.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock, Weak};
+
+use ferroce_control::faults::Lane;
+use ferroce_transport::{Duration, Time};
+use parking_lot::Mutex;
+
+use super::faults_out::send;
+use crate::datapath::path::Path;
+use crate::hca::Hca;
+use crate::port::recvmsg::Datagram;
+use crate::progress::timers::{self, Alarm, Alarmed, Alarms};
+use crate::tuning::{HELD_BYTES, OVERTAKEN_WITHIN};
+
+/// A packet that waits.
+pub(crate) enum Waiting {
+    /// It is to leave.
+    Leaving {
+        path: Arc<Path>,
+        /// All that goes into the datagram.
+        bytes: Vec<u8>,
+    },
+    /// It has come, and was found to be as it was sent.
+    Arriving {
+        datagram: Datagram,
+        local: IpAddr,
+        /// The port off whose cable it came, if it did.
+        port: Option<u8>,
+        /// The datagram's own payload.
+        bytes: Vec<u8>,
+        id: u16,
+    },
+}
+
+impl Waiting {
+    fn len(&self) -> usize {
+        match self {
+            Waiting::Leaving { bytes, .. } | Waiting::Arriving { bytes, .. } => bytes.len(),
+        }
+    }
+}
+
+/// Those that wait.
+#[derive(Default)]
+pub(crate) struct Held {
+    queue: Mutex<Queue>,
+    hca: OnceLock<Weak<Hca>>,
+}
+
+/// When it is a packet's turn, and which packet of those of that moment it is.
+type Turn = (Time, u64);
+
+#[derive(Default)]
+struct Queue {
+    waiting: BTreeMap<Turn, Waiting>,
+    bytes: usize,
+    /// Packets that there have been.
+    count: u64,
+    /// When the last one of each queue pair and way goes on, as long as that is to come.
+    last: HashMap<Lane, Time>,
+    /// Those that the next one is to overtake.
+    overtaken: HashMap<Lane, Vec<Turn>>,
+}
+
+impl Queue {
+    /// Takes one in. `None`: there is no room.
+    fn push(&mut self, at: Time, packet: Waiting) -> Option<Turn> {
+        let bytes = self.bytes + packet.len();
+        if bytes > HELD_BYTES {
+            return None;
+        }
+        self.bytes = bytes;
+        self.count += 1;
+        let turn = (at, self.count);
+        self.waiting.insert(turn, packet);
+        Some(turn)
+    }
+
+    fn remove(&mut self, turn: Turn) -> Option<Waiting> {
+        let packet = self.waiting.remove(&turn)?;
+        self.bytes -= packet.len();
+        Some(packet)
+    }
+
+    /// Those whose time has come, in order.
+    fn due(&mut self, now: Time) -> Vec<Waiting> {
+        let mut due = Vec::new();
+        while let Some((&turn, _)) = self.waiting.first_key_value()
+            && turn.0 <= now
+        {
+            due.extend(self.remove(turn));
+        }
+        if !due.is_empty() {
+            self.last.retain(|_, at| *at > now);
+            self.overtaken.retain(|_, turns| {
+                turns.retain(|turn| turn.0 > now);
+                !turns.is_empty()
+            });
+        }
+        due
+    }
+}
+
+impl Held {
+    /// Whose packets they are.
+    pub(super) fn belongs_to(&self, hca: &Arc<Hca>) {
+        let _ = self.hca.set(Arc::downgrade(hca));
+    }
+
+    /// Holds a packet for so long. Those of one queue pair and way keep their order. One that there
+    /// is no room for is lost.
+    pub(crate) fn delay(self: &Arc<Self>, lane: Lane, by: Duration, packet: Waiting) {
+        let mut queue = self.queue.lock();
+        let before = queue.last.get(&lane).copied();
+        let at = (timers::now() + by).max(before.unwrap_or(Time::ZERO));
+        if queue.push(at, packet).is_some() {
+            queue.last.insert(lane, at);
+        }
+        drop(queue);
+        self.wake_at(at);
+    }
+
+    /// Holds a packet until the next of its queue pair and way has gone; not for ever, as there may
+    /// be none.
+    pub(crate) fn overtake(self: &Arc<Self>, lane: Lane, packet: Waiting) {
+        let mut queue = self.queue.lock();
+        let at = timers::now() + OVERTAKEN_WITHIN;
+        if let Some(turn) = queue.push(at, packet) {
+            queue.overtaken.entry(lane).or_default().push(turn);
+        }
+        drop(queue);
+        self.wake_at(at);
+    }
+
+    /// Takes out those that a packet of this queue pair and way, which goes now, overtakes.
+    pub(crate) fn overtaken(&self, lane: Lane) -> Vec<Waiting> {
+        let mut queue = self.queue.lock();
+        let turns = queue.overtaken.remove(&lane).unwrap_or_default();
+        turns
+            .into_iter()
+            .filter_map(|turn| queue.remove(turn))
+            .collect()
+    }
+
+    /// The process ends: what was to leave leaves now.
+    pub(crate) fn let_go(&self) {
+        let Some(mut queue) = self.queue.try_lock() else {
+            return;
+        };
+        for waiting in queue.due(Time::MAX) {
+            if let Waiting::Leaving { path, mut bytes } = waiting {
+                let _ = send(&path, &mut bytes);
+            }
+        }
+    }
+
+    fn wake_at(self: &Arc<Self>, at: Time) {
+        if let Some(hca) = self.hca.get().and_then(Weak::upgrade) {
+            let of = Arc::downgrade(self) as Weak<dyn Alarmed>;
+            // Handles of objects count from 1.
+            hca.add_alarm(at, Alarm { handle: 0, of });
+        }
+    }
+}
+
+impl Alarmed for Held {
+    fn alarm(self: Arc<Self>, now: Time) {
+        let due = self.queue.lock().due(now);
+        if let Some(hca) = self.hca.get().and_then(Weak::upgrade)
+            && !due.is_empty()
+        {
+            hca.go_on(due);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Packets that leave, one by one, and what faults make of each.
+
+use std::io;
+use std::sync::Arc;
+
+use ferroce_control::Counter;
+use ferroce_control::faults::{Damage, Direction, Lane};
+use ferroce_wire::{ICRC_LEN, Packet};
+
+use super::faults::Passing;
+use super::{FAULTS, Waiting};
+use crate::datapath::path::Path;
+use crate::memory::guard;
+use crate::port::Outgoing;
+use crate::verbs::qp::Qp;
+
+/// Sends the one packet that `iov` describes, if faults let it go. What is lost on the way has been
+/// sent, as far as its sender knows.
+#[cold]
+pub(crate) fn leave(qp: &Qp, path: &Path, iov: &mut [libc::iovec]) -> io::Result<()> {
+    let hca = qp.hca();
+    if !hca.taps.has(FAULTS) {
+        return path.exit.send(iov, None);
+    }
+
+    let mut bytes = gathered(iov)?;
+    let lead = path.exit.lead_len();
+    let Ok(packet) = Packet::parse(&bytes[lead..]) else {
+        return path.exit.send(iov, None);
+    };
+
+    let lane = Lane {
+        ordinal: qp.ordinal,
+        direction: Direction::Out,
+    };
+    let passing = Passing {
+        qp,
+        peer: Some(packet.bth.dest_qp),
+        direction: Direction::Out,
+        packet: &packet,
+        length: bytes.len() - lead,
+        refusable: false,
+    };
+    let verdict = hca.taps.faults.judge(&passing, hca.counters());
+    let headers = usize::from(packet.info.header_len);
+    let payload = packet.payload.len();
+
+    let held = &hca.taps.faults.held;
+    let overtaken = held.overtaken(lane);
+    if let Some((damage, random)) = verdict.damaged {
+        let place = lead + headers;
+        match damage {
+            Damage::Payload => {
+                flip(&mut bytes[place..place + payload], random);
+                seal(path, lead, headers, &mut bytes);
+            }
+            Damage::Icrc if has_icrc(path, lead, &mut bytes) => {
+                let end = bytes.len();
+                let first = if payload == 0 { end - ICRC_LEN } else { place };
+                flip(&mut bytes[first..end], random);
+            }
+            // Who would notice is a program of this very device, whose counters are one sum.
+            Damage::Icrc => {
+                let counters = hca.counters();
+                counters.add(Counter::RxPackets, 1);
+                counters.add(Counter::RxBytes, bytes.len() as u64);
+                counters.add(Counter::RxIcrcErrors, 1);
+                return Ok(());
+            }
+        }
+    }
+
+    let sent = match (verdict.lost, verdict.delayed, verdict.overtaken) {
+        (true, ..) => Ok(()),
+        (_, None, false) => {
+            let first = send(path, &mut bytes);
+            match verdict.twice {
+                true => first.and_then(|()| send(path, &mut bytes)),
+                false => first,
+            }
+        }
+        (_, delayed, _) => match hca.known_path(path) {
+            Some(path) => {
+                for _ in 0..=usize::from(verdict.twice) {
+                    let packet = Waiting::Leaving {
+                        path: path.clone(),
+                        bytes: bytes.clone(),
+                    };
+                    match delayed {
+                        Some(by) => held.delay(lane, by, packet),
+                        None => held.overtake(lane, packet),
+                    };
+                }
+                Ok(())
+            }
+            None => send(path, &mut bytes),
+        },
+    };
+
+    // They were to be overtaken by this one.
+    for waiting in overtaken {
+        if let Waiting::Leaving { path, mut bytes } = waiting {
+            let _ = send(&path, &mut bytes);
+        }
+    }
+    sent
+}
+
+/// Sends a datagram that was held back.
+pub(crate) fn send(path: &Path, bytes: &mut [u8]) -> io::Result<()> {
+    let mut iov = [libc::iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: bytes.len(),
+    }];
+    path.exit.send(&mut iov, None)
+}
+
+/// The bytes that an iovec describes.
+fn gathered(iov: &[libc::iovec]) -> io::Result<Vec<u8>> {
+    let len = iov.iter().map(|piece| piece.iov_len).sum();
+    let mut bytes = vec![0; len];
+    let mut at = 0;
+    for piece in iov {
+        let to = &mut bytes[at..at + piece.iov_len];
+        // SAFETY: the piece is in the arena of the thread that sends, or was resolved under a key
+        // whose region cannot go while the packet is sent; the other side is ours.
+        unsafe { guard::copy(to.as_mut_ptr(), piece.iov_base.cast(), piece.iov_len) }
+            .map_err(|_| io::Error::from_raw_os_error(libc::EFAULT))?;
+        at += piece.iov_len;
+    }
+    Ok(bytes)
+}
+
+/// Whether packets of a path have an ICRC: those that go through memory have none. What stands
+/// before the BTH is written again.
+fn has_icrc(path: &Path, lead: usize, bytes: &mut [u8]) -> bool {
+    let transport = bytes.len() - lead;
+    path.exit.begin(transport, 0, bytes).is_some()
+}
+
+/// Makes the ICRC that of what is there now.
+fn seal(path: &Path, lead: usize, headers: usize, bytes: &mut [u8]) {
+    let transport = bytes.len() - lead;
+    let Some(mut icrc) = path.exit.begin(transport, 0, bytes) else {
+        return;
+    };
+    let (before, end) = bytes.split_at_mut(lead + transport - ICRC_LEN);
+    icrc.header(&before[lead..lead + headers]);
+    icrc.payload(&before[lead + headers..]);
+    end.copy_from_slice(&icrc.finish());
+}
+
+/// Turns over a bit.
+pub(crate) fn flip(bytes: &mut [u8], random: u64) {
+    let bits = bytes.len() as u64 * 8;
+    if let Some(bit) = random.checked_rem(bits) {
+        bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
+    }
+}
+
+impl crate::hca::Hca {
+    /// The path that this is, for who keeps it.
+    fn known_path(&self, path: &Path) -> Option<Arc<Path>> {
+        let found = self.path_of(&path.key)?;
+        std::ptr::eq(&*found, path).then_some(found)
+    }
+}

@@ -1,0 +1,116 @@
+//! Requests that are refused though nothing is wrong with them: what follows is what follows of a
+//! real refusal.
+
+use ferroce_sim::tester::{DUT, TT_PSN, Tester, reth};
+use ferroce_transport::{Access, Injected, QpEvent, QpState, WcStatus};
+use ferroce_wire::{Bth, Ext, NakCode, Packet, Syndrome, opcode};
+
+const RW: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE);
+
+fn packet(opcode: u8, psn: u32, ext: Ext, payload: &[u8]) -> Packet<'_> {
+    Packet {
+        bth: Bth {
+            opcode,
+            psn,
+            dest_qp: DUT,
+            ack_req: true,
+            ..Bth::default()
+        },
+        info: opcode::info(opcode).unwrap(),
+        ext,
+        payload: payload.into(),
+    }
+}
+
+fn refuse(t: &mut Tester, packet: &Packet<'_>, why: Injected) {
+    assert!(t.qp.may_refuse(packet));
+    t.qp.refuse_request(packet, why, &mut t.host);
+}
+
+#[test]
+fn a_request_that_is_not_ready_for_comes_again() {
+    let mut t = Tester::new();
+    let buffer = t.buffer(1000, RW);
+    t.post_recv(1, buffer);
+    let send = packet(opcode::RC_SEND_ONLY, TT_PSN, Ext::default(), &[7; 100]);
+    refuse(&mut t, &send, Injected::NotReady);
+    let nak = t.one().syndrome();
+    assert!(matches!(nak, Some(Syndrome::RnrNak { .. })), "{nak:?}");
+
+    // What comes meanwhile is dropped, and the request itself is carried out when it comes again.
+    t.inject(
+        opcode::RC_SEND_ONLY,
+        TT_PSN + 1,
+        true,
+        Ext::default(),
+        &[8; 100],
+    );
+    t.none();
+    t.inject(
+        opcode::RC_SEND_ONLY,
+        TT_PSN,
+        true,
+        Ext::default(),
+        &[7; 100],
+    );
+    assert_eq!(t.recv_statuses(), [(1, WcStatus::Success)]);
+    assert_eq!(t.bytes(buffer)[..100], [7; 100]);
+    assert_eq!(t.qp.state(), QpState::Rts);
+}
+
+#[test]
+fn a_sequence_error_asks_for_the_same_again() {
+    let mut t = Tester::new();
+    let buffer = t.buffer(1000, RW);
+    let ext = reth(buffer.va, buffer.key, 100);
+    let write = packet(opcode::RC_WRITE_ONLY, TT_PSN, ext, &[7; 100]);
+    refuse(&mut t, &write, Injected::PsnSequence);
+    let nak = t.one().nak();
+    assert_eq!(nak, Some((NakCode::PsnSequenceError, TT_PSN)));
+    t.inject(opcode::RC_WRITE_ONLY, TT_PSN, true, ext, &[7; 100]);
+    assert_eq!(t.bytes(buffer)[..100], [7; 100]);
+}
+
+#[test]
+fn errors_end_the_connection_as_real_ones_do() {
+    for (why, code, event) in [
+        (
+            Injected::InvalidRequest,
+            NakCode::InvalidRequest,
+            QpEvent::ReqErr,
+        ),
+        (
+            Injected::RemoteAccess,
+            NakCode::RemoteAccessError,
+            QpEvent::AccessErr,
+        ),
+        (
+            Injected::RemoteOperational,
+            NakCode::RemoteOperationalError,
+            QpEvent::Fatal,
+        ),
+    ] {
+        let mut t = Tester::new();
+        let buffer = t.buffer(1000, RW);
+        t.post_recv(1, buffer);
+        let ext = reth(buffer.va, buffer.key, 100);
+        let write = packet(opcode::RC_WRITE_ONLY, TT_PSN, ext, &[7; 100]);
+        refuse(&mut t, &write, why);
+        assert_eq!(t.one().nak(), Some((code, TT_PSN)));
+        assert_eq!((t.qp.state(), t.events()), (QpState::Err, &[event][..]));
+        assert_eq!(t.recv_statuses(), [(1, WcStatus::WrFlushErr)]);
+        assert_eq!(t.bytes(buffer)[..100], [0; 100]);
+    }
+}
+
+#[test]
+fn only_what_is_expected_can_be_refused() {
+    let mut t = Tester::new();
+    let send = |psn| packet(opcode::RC_SEND_ONLY, psn, Ext::default(), &[7; 100]);
+    assert!(t.qp.may_refuse(&send(TT_PSN)));
+    assert!(!t.qp.may_refuse(&send(TT_PSN + 1)) && !t.qp.may_refuse(&send(TT_PSN - 1)));
+    let other = packet(opcode::UC_SEND_ONLY, TT_PSN, Ext::default(), &[7; 100]);
+    assert!(!t.qp.may_refuse(&other));
+    t.go(QpState::Err);
+    assert!(!t.qp.may_refuse(&send(TT_PSN)));
+}
