@@ -5,6 +5,7 @@
 //! daemon once and then works on them by itself.
 
 pub mod capabilities;
+pub mod capture;
 mod client;
 mod counters;
 pub mod datagram;

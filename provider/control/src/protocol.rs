@@ -5,6 +5,7 @@
 //! Events come at any time between. Every message bears the protocol's version, and a daemon that
 //! gets another version answers with an error in its own.
 
+mod attachment;
 mod ports;
 mod status;
 
@@ -12,15 +13,16 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ControlError;
+use crate::capture::{CaptureSource, CaptureWish};
 use crate::faults::{Fault, FaultList, GivenFaults};
-use crate::objects::ObjectTable;
-use crate::{ControlError, CounterPage, InboxFds};
 
+pub use attachment::Attachment;
 pub use ports::{GidEntry, IbPort};
 pub use status::{ClientStatus, CmStatus, SlotStatus, Status};
 
 /// Version of the protocol and of the layouts of all memory that is shared: the page of counters,
-/// the table of objects, inboxes and their rings.
+/// the table of objects, inboxes and their rings, the rings of captures.
 pub const VERSION: u32 = 10;
 
 /// The longest message, in bytes; longer ones are refused.
@@ -75,6 +77,12 @@ pub enum Request {
         /// What was given when joining.
         at: SocketAddr,
     },
+    /// Show what programs send and receive, those of the client's user, or all if it administers the
+    /// device, until this connection closes (`EBUSY`: too many do so).
+    Capture(CaptureWish),
+    /// The next ring of a capture that this connection has not got yet: of its own capture, to read
+    /// from, or, for a program, to write to.
+    CaptureRing,
     /// Something that holds the daemon: while any process has it open, the daemon is not idle.
     Hold,
     /// Do not leave for want of programs, whatever the settings say of it, until asked to stop.
@@ -124,6 +132,8 @@ pub enum Reply {
     ReceiveSocket,
     /// Two descriptors: the memory of the inbox, the eventfd that wakes its owner.
     Inbox,
+    /// A ring, and one descriptor: its memory. Without either there is none at the moment.
+    CaptureRing(Option<CaptureSource>),
     /// One descriptor: the end of a pipe that is good for nothing but being held.
     Held,
     /// The answer to [`Request::Status`].
@@ -168,6 +178,8 @@ pub enum Event {
     },
     /// The faults are others: ask for them again.
     Faults,
+    /// There are rings of captures that this client has not got, or some have ended.
+    Captures,
     /// The daemon goes, or has gone, and the device with it. The last event.
     Shutdown,
 }
@@ -207,21 +219,6 @@ pub struct DeviceInfo {
     pub fw_ver: String,
     /// By what Local ACK Timeouts are multiplied, 1 to 10,000.
     pub stretch_timeouts: u32,
-}
-
-/// What [`Client::attach`](crate::Client::attach) returns.
-#[derive(Debug)]
-pub struct Attachment {
-    /// 1 to 255; the top byte of this process's queue pair numbers.
-    pub slot: u8,
-    /// The device.
-    pub device: DeviceInfo,
-    /// This client's counters.
-    pub counters: CounterPage,
-    /// Where it says which objects it has.
-    pub objects: ObjectTable,
-    /// Where other clients of the device put packets for this one.
-    pub inbox: InboxFds,
 }
 
 /// A message from client to daemon.

@@ -14,6 +14,12 @@ fn requests_survive_the_round_trip() {
             pid: 7,
         },
         Request::Gids,
+        Request::Capture(CaptureWish {
+            room: 1 << 20,
+            snap: u32::MAX,
+            verbs: true,
+        }),
+        Request::CaptureRing,
         Request::ReceiveSocket { gid_index: 65_535 },
         Request::Status,
         Request::Shutdown,
@@ -45,6 +51,16 @@ fn replies_and_events_survive_the_round_trip() {
         ServerMessage::reply(1, Reply::Gids(vec![gid])),
         ServerMessage::reply(2, Reply::Busy { retry_ms: 5 }),
         ServerMessage::reply(3, Reply::ReceiveSocket),
+        ServerMessage::reply(3, Reply::CaptureRing(None)),
+        ServerMessage::reply(
+            3,
+            Reply::CaptureRing(Some(CaptureSource {
+                slot: 7,
+                pid: 9,
+                name: "rping".into(),
+            })),
+        ),
+        ServerMessage::event(Event::Captures),
         ServerMessage::reply(
             4,
             Reply::Error {
@@ -113,7 +129,11 @@ fn shared_memory_is_laid_out_as_this_version_says() {
     assert_eq!(objects, OBJECTS);
     assert_eq!(crate::objects::PLACES, TABLE);
     assert_eq!(crate::inbox::PLACES, INBOX);
+    assert_eq!(crate::capture::PLACES, CAPTURE);
 }
+
+/// Where the words of a capture's ring are, where its records begin, and how long their header is.
+const CAPTURE: [usize; 9] = [0, 8, 128, 256, 260, 264, 268, 4096, 72];
 
 /// Where the bits of queue pairs begin, and where the table ends, in bytes.
 const TABLE: [usize; 2] = [0x800_0040, 0x800_2040];

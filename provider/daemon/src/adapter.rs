@@ -10,6 +10,7 @@ use ferroce_fabric::sma::Port;
 use ferroce_wire::mad::Gid;
 
 use crate::DaemonError;
+use crate::captures::Captures;
 use crate::claims::Claims;
 use crate::config::Settings;
 use crate::counting::Counting;
@@ -40,6 +41,8 @@ pub(crate) struct Adapter {
     /// The number of the first port's umad file.
     pub(crate) first_umad: u32,
     pub(crate) claims: Claims,
+    /// Who sees what programs send and receive.
+    pub(crate) captures: Captures,
     pub(crate) counting: Counting,
     pub(crate) faults: Faults,
     pub(crate) poller: Poller,

@@ -144,11 +144,16 @@ impl Clients {
     pub(crate) fn broadcast(&mut self, event: Event, adapter: &mut Adapter) {
         let ids: Vec<u64> = self.connections.iter().map(|(id, _)| id).collect();
         for id in ids {
-            if let Some(session) = self.connections.get_mut(id) {
-                session.state.push_event(event);
-            }
-            self.flush(id, adapter);
+            self.tell(id, event, adapter);
         }
+    }
+
+    /// Tells one client.
+    pub(crate) fn tell(&mut self, id: u64, event: Event, adapter: &mut Adapter) {
+        if let Some(session) = self.connections.get_mut(id) {
+            session.state.push_event(event);
+        }
+        self.flush(id, adapter);
     }
 
     /// The last word to every client, as far as there is room for it.
@@ -186,7 +191,11 @@ impl Clients {
             return;
         };
 
+        if connection.reads {
+            self.end_capture(id, adapter);
+        }
         let Some(slot) = connection.slot else { return };
+        self.left_captures(slot, adapter);
         let Some(claimed) = adapter.claims.remove(slot) else {
             return;
         };

@@ -1,8 +1,10 @@
 //! One client's connection, as the daemon sees it.
 
-use std::os::fd::BorrowedFd;
+use std::collections::VecDeque;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 
+use ferroce_control::capture::CaptureSource;
 use ferroce_control::protocol::{MAX_NAME, ServerMessage};
 use ferroce_control::{ClientStatus, Event};
 use rustix::io::Errno;
@@ -22,6 +24,10 @@ pub(crate) struct Connection {
     pub since: Instant,
     /// The slot that it has claimed, if any.
     pub slot: Option<u8>,
+    /// Whether it captures.
+    pub reads: bool,
+    /// Its ends of rings of captures that it has not got yet.
+    pub rings: VecDeque<(CaptureSource, OwnedFd)>,
     /// Events that it had no room for.
     pending: Vec<Event>,
 }
@@ -35,7 +41,19 @@ impl Connection {
             name: String::new(),
             since: now,
             slot: None,
+            reads: false,
+            rings: VecDeque::new(),
             pending: Vec::new(),
+        }
+    }
+
+    /// Whether it is a program's or a capture's, which cannot be changed any more; what it has, in
+    /// words.
+    pub(crate) fn is_taken(&self) -> Option<String> {
+        match (self.slot, self.reads) {
+            (Some(slot), _) => Some(format!("this connection has slot {slot} already")),
+            (None, true) => Some("this connection has a capture already".to_owned()),
+            (None, false) => None,
         }
     }
 

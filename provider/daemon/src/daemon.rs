@@ -9,6 +9,7 @@ use ferroce_control::{DeviceInfo, Event, RuntimeDir, loopback};
 
 use crate::DaemonError;
 use crate::adapter::Adapter;
+use crate::captures::Captures;
 use crate::claims::Claims;
 use crate::clients::Clients;
 use crate::config::Settings;
@@ -92,6 +93,7 @@ impl Daemon {
                 ib: IbPorts::default(),
                 first_umad: real::free_umad_number(),
                 claims: Claims::default(),
+                captures: Captures::default(),
                 counting: Counting::new(now)?,
                 faults: Faults::default(),
                 poller,
@@ -100,6 +102,8 @@ impl Daemon {
             place,
         };
 
+        let tap = daemon.adapter.captures.tap().clone();
+        daemon.gsi.watched_by(tap);
         match daemon.open() {
             Ok(()) => Ok(daemon),
             Err(error) => {

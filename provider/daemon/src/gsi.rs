@@ -12,6 +12,7 @@ use ferroce_wire::MadHeader;
 use ferroce_wire::mad::{Mad, QP0, QP1, method};
 
 use crate::adapter::Adapter;
+use crate::captures::Tap;
 use crate::clock::Clock;
 use crate::mads::{Incoming, Outgoing};
 use crate::qp1::{self, Qp1};
@@ -46,6 +47,11 @@ impl Gsi {
             looped: Vec::new(),
             clock: Clock::at(now),
         }
+    }
+
+    /// Who sees what a RoCE port sends and receives.
+    pub(crate) fn watched_by(&mut self, tap: Tap) {
+        self.roce.tap = tap;
     }
 
     /// Does what is due.

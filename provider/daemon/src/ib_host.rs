@@ -37,7 +37,8 @@ impl Adapter {
         self.info.rcvbuf = granted.min().unwrap_or(0);
         let config = config(&self.info, ends.len());
         self.info.sys_image_guid = self.info.node_guid;
-        self.ib.fabric = Some(Fabric::new(config, ends, self.counting.own.clone()));
+        let fabric = Fabric::new(config, ends, self.counting.own.clone());
+        self.ib.fabric = Some(fabric.watched_by(self.captures.tap().clone()));
         self.ib_tick(Instant::now());
         Ok(())
     }

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::OwnedFd;
 
+use ferroce_control::capture::record::Medium;
 use ferroce_control::random::random;
 use ferroce_control::{Counter, CounterPage, GidEntry};
-use ferroce_wire::icrc::Flow;
+use ferroce_wire::icrc::{Flow, Verdict};
 use ferroce_wire::mad::{self, Mad, QP1};
 use ferroce_wire::pkey;
 use ferroce_wire::{Bth, Deth, Ext, Header, ICRC_LEN, Packet, ROCE_V2_PORT, opcode};
@@ -15,6 +16,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt as options;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
+use crate::captures::{Tap, Way};
 use crate::gids::{gid_of, ip_of};
 use crate::mads::{Address, Incoming, Outgoing, Route};
 
@@ -39,6 +41,8 @@ struct Sender {
 /// QP1 of the port: what it sends from, and what it reads into.
 #[derive(Debug)]
 pub(crate) struct Qp1 {
+    /// Who sees the packets.
+    pub(crate) tap: Tap,
     senders: HashMap<(IpAddr, u32, u8), Sender>,
     psn: u32,
     buffer: Box<[u8]>,
@@ -47,6 +51,7 @@ pub(crate) struct Qp1 {
 impl Default for Qp1 {
     fn default() -> Self {
         Self {
+            tap: Tap::default(),
             senders: HashMap::new(),
             psn: 0,
             buffer: vec![0; 4096].into_boxed_slice(),
@@ -97,7 +102,7 @@ impl Qp1 {
     ) -> Vec<Incoming> {
         let mut all = Vec::new();
         for _ in 0..DATAGRAMS {
-            match receive(socket, local, &mut self.buffer, counters) {
+            match receive(socket, local, &mut self.buffer, (counters, &self.tap)) {
                 Received::Mad { from, src_qp, mad } => {
                     all.extend(index.map(|index| incoming(index, from, src_qp, mad)));
                 }
@@ -164,7 +169,19 @@ impl Qp1 {
         };
 
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        rustix::net::sendto(&sender.socket, &packet, flags, &to).map(drop)
+        rustix::net::sendto(&sender.socket, &packet, flags, &to)?;
+
+        let way = Way {
+            incoming: false,
+            medium: Medium::Udp(sender.port),
+            from: own.addr,
+            to: remote,
+            traffic_class: key.2,
+            hop_limit: HOP_LIMIT,
+            id: 0,
+        };
+        self.tap.record(QP1, way, &packet);
+        Ok(())
     }
 }
 
@@ -173,7 +190,7 @@ fn receive<'a>(
     socket: &OwnedFd,
     local: IpAddr,
     buffer: &'a mut [u8],
-    counters: &CounterPage,
+    (counters, tap): (&CounterPage, &Tap),
 ) -> Received<'a> {
     let (len, from) = match rustix::net::recvfrom(socket, &mut *buffer, RecvFlags::DONTWAIT) {
         Ok((len, _, Some(from))) => (len, SocketAddr::try_from(from)),
@@ -205,10 +222,25 @@ fn receive<'a>(
         return Received::Other;
     };
 
-    if !flow.verify(bytes, 0).is_good() {
-        counters.add(Counter::RxIcrcErrors, 1);
-        return Received::Other;
-    }
+    let id = match flow.verify(bytes, 0) {
+        Verdict::Exact => 0,
+        Verdict::WithId(id) => id,
+        Verdict::Bad => {
+            counters.add(Counter::RxIcrcErrors, 1);
+            return Received::Other;
+        }
+    };
+
+    let way = Way {
+        incoming: true,
+        medium: Medium::Udp(from.port()),
+        from: from.ip(),
+        to: local,
+        traffic_class: 0,
+        hop_limit: HOP_LIMIT,
+        id,
+    };
+    tap.record(QP1, way, bytes);
 
     // QP1 takes any P_Key of the table (C9-42); there is one.
     if !pkey::is_same_partition(packet.bth.pkey, mad::DEFAULT_PKEY) {

@@ -1,5 +1,6 @@
 //! What clients ask, and the answers.
 
+mod capture;
 mod faults;
 mod status;
 mod whose;
@@ -148,6 +149,8 @@ impl Clients {
                 }
                 Reply::Ok.into()
             }
+            Request::Capture(wish) => self.capture(id, wish, adapter),
+            Request::CaptureRing => self.next_ring(id),
             Request::Hold => self.hold(&adapter.poller),
             Request::Stay
             | Request::Shutdown
@@ -214,8 +217,7 @@ impl Clients {
             return Reply::Ok.into();
         };
 
-        if let Some(slot) = session.state.slot {
-            let why = format!("this connection has slot {slot} already");
+        if let Some(why) = session.state.is_taken() {
             return refuse(Errno::INVAL, why);
         }
 
@@ -258,12 +260,8 @@ impl Clients {
             groups: HashSet::new(),
         };
         adapter.claims.insert(slot, claimed);
-        tracing::debug!(
-            slot,
-            name = connection.name,
-            pid = connection.pid,
-            "claimed"
-        );
+        self.captured(id, slot, adapter);
+        tracing::debug!(slot, name, "claimed");
 
         Answer {
             reply: Reply::Attached {

@@ -75,6 +75,8 @@ pub struct Hca {
     info: DeviceInfo,
     slot: u8,
     counters: CounterPage,
+    /// Who looks at packets on their way.
+    pub(crate) taps: Taps,
     /// Where others see which objects there are.
     pub(crate) objects: Arc<ObjectTable>,
     gids: RwLock<Vec<GidEntry>>,
@@ -139,6 +141,7 @@ impl Hca {
             info: attachment.device,
             slot: attachment.slot,
             counters: attachment.counters,
+            taps: Taps::default(),
             objects: Arc::new(attachment.objects),
             gids: RwLock::new(gids),
             ports,

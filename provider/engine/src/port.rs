@@ -33,6 +33,7 @@ use ferroce_wire::Octets;
 use ferroce_wire::icrc::Icrc;
 use ferroce_wire::link::LinkPacket;
 
+use crate::instrument::Look;
 use crate::port::ib::Port;
 use crate::tuning::MAX_SOCKET_WINDOW;
 
@@ -90,6 +91,9 @@ pub(crate) trait Outgoing {
         None
     }
 
+    /// How its packets look on their way.
+    fn look(&self) -> Look;
+
     /// What else is counted of the packets.
     #[inline]
     fn also_counted(&self) -> Option<Counter> {
@@ -145,6 +149,9 @@ pub(crate) trait Incoming {
             local: None,
         })
     }
+
+    /// How the packets looked on their way, from this source port if they had one.
+    fn look(&self, source_port: u16) -> Look;
 
     /// Whether the packet, the run's `place`th, is as it was sent; asked once it is known to be
     /// one. Returns its identification: IPv4's, or any number where there is none.

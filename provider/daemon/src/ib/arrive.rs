@@ -13,7 +13,7 @@ use ferroce_wire::smp::is_multicast_lid;
 use rustix::io::Errno;
 
 use super::end::Source;
-use super::{Fabric, Happened, index};
+use super::{Fabric, Happened, index, show};
 use crate::mads::{Address, Incoming, Route};
 
 /// How many datagrams of one port are handled before others have their turn.
@@ -98,6 +98,7 @@ impl Fabric {
         }
 
         let link = &mut self.links[at];
+        show(&self.tap, (port, &link.cable), true, bytes);
         link.training.alive(Instant::now());
         link.counts.rx_packets += 1;
         link.counts.rx_bytes += bytes.len() as u64;

@@ -12,7 +12,7 @@ use ferroce_wire::mad::{self, Mad, QP0, QP1};
 use ferroce_wire::pkey;
 use ferroce_wire::smp::{PERMISSIVE_LID, is_multicast_lid};
 
-use super::{Fabric, Happened, index};
+use super::{Fabric, Happened, index, show};
 use crate::mads::{Address, Incoming, Outgoing};
 
 impl Fabric {
@@ -172,6 +172,7 @@ impl Fabric {
 
         match link.end.send(packet, hops) {
             Ok(()) => {
+                show(&self.tap, (port, &link.cable), false, packet);
                 link.counts.tx_packets += 1;
                 link.counts.tx_bytes += packet.len() as u64;
                 let multicast =

@@ -17,11 +17,13 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use ferroce_control::CounterPage;
+use ferroce_control::capture::record::Medium;
 use ferroce_fabric::link::{Cable, Change, Training};
 use ferroce_fabric::sma::{LinkCommand, Node, NodeConfig, Offer, Port, PortEvent};
 
 use ferroce_wire::mad::QP0;
 
+use crate::captures::{Tap, Way};
 use crate::clock::Clock;
 use crate::mads::{Address, Incoming};
 use actions::{Action, Actions};
@@ -73,6 +75,8 @@ struct Link {
 /// A node with its cables.
 #[derive(Debug)]
 pub(crate) struct Fabric {
+    /// Who sees the packets of the node itself.
+    tap: Tap,
     node: Node,
     /// In the order of ports, from 1.
     links: Vec<Link>,
@@ -113,6 +117,7 @@ impl Fabric {
         };
 
         Self {
+            tap: Tap::default(),
             node: Node::new(config),
             links: cables.into_iter().map(link).collect(),
             out: Actions::default(),
@@ -124,6 +129,12 @@ impl Fabric {
             sums,
             buffer: vec![0; 8192].into_boxed_slice(),
         }
+    }
+
+    /// Shows the packets of the node itself from now on.
+    pub(crate) fn watched_by(mut self, tap: Tap) -> Self {
+        self.tap = tap;
+        self
     }
 
     /// The node.
@@ -285,6 +296,24 @@ impl Fabric {
             .and_then(Port::offer)
             .unwrap_or(NO_OFFER)
     }
+}
+
+/// Shows a packet at a port to who captures.
+fn show(tap: &Tap, (port, cable): (u8, &Cable), incoming: bool, packet: &[u8]) {
+    let (from, to) = match incoming {
+        true => (cable.remote.ip(), cable.local.ip()),
+        false => (cable.local.ip(), cable.remote.ip()),
+    };
+    let way = Way {
+        incoming,
+        medium: Medium::Cable(port),
+        from,
+        to,
+        traffic_class: 0,
+        hop_limit: 0,
+        id: 0,
+    };
+    tap.record(0, way, packet);
 }
 
 /// Where a port's link is; port 0 of a switch has none.

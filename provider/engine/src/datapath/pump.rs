@@ -7,6 +7,7 @@ use crate::datapath::failure::Failure;
 use crate::datapath::held::Held;
 use crate::datapath::qp_host::QpHost;
 use crate::datapath::tx::{self, NoPath, Source, Way};
+use crate::instrument::FAULTS;
 use crate::memory::keys::KeyTable;
 use crate::progress::timers;
 use crate::tuning::{MIN_ACK_DELAY, PACED_BUDGET, TRANSMIT_BUDGET};
@@ -50,9 +51,10 @@ impl Qp {
             peer: self.peer(),
             domain: self.domain().map(|domain| &**domain),
             counters: self.hca().counters(),
+            taps: &self.hca().taps,
             p_key: self.p_key(),
             paced: self.is_unreliable(),
-            tapped: self.hca().taps.any().then_some(self),
+            tapped: self.hca().taps.has(FAULTS).then_some(self),
         };
 
         if source.paced {

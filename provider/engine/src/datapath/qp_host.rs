@@ -11,6 +11,7 @@ use ferroce_transport::{
 use ferroce_wire::Octets;
 
 use crate::datapath::path::Path;
+use crate::instrument::{FAULTS, VERBS};
 use crate::memory::copies;
 use crate::memory::guard;
 use crate::memory::keys::{KeyTable, Peer, Piece};
@@ -137,6 +138,15 @@ impl<'a> QpHost<'a> {
             }
         }
         self.overrun |= !tm.completions().push_tagged(wc, solicited, tagged.info);
+    }
+
+    /// Shows a completion to who captures.
+    #[inline]
+    fn tell(&self, wc: &Wc) {
+        let taps = &self.qp.hca().taps;
+        if taps.has(VERBS) {
+            taps.completed(wc);
+        }
     }
 
     fn wc(&self, c: &Completion) -> Wc {
@@ -285,7 +295,7 @@ impl Host for QpHost<'_> {
     fn complete_send(&mut self, mut completion: Completion) {
         use WcStatus::*;
 
-        if self.qp.hca().taps.any() {
+        if self.qp.hca().taps.has(FAULTS) {
             self.spoil(&mut completion, Direction::Out);
         }
 
@@ -312,12 +322,14 @@ impl Host for QpHost<'_> {
         }
 
         if let Some(cq) = &self.qp.send_cq {
-            self.overrun |= !cq.push(self.wc(&completion), completion.solicited);
+            let wc = self.wc(&completion);
+            self.tell(&wc);
+            self.overrun |= !cq.push(wc, completion.solicited);
         }
     }
 
     fn complete_recv(&mut self, mut completion: Completion) {
-        if self.qp.hca().taps.any() {
+        if self.qp.hca().taps.has(FAULTS) {
             self.spoil(&mut completion, Direction::In);
         }
 
@@ -351,6 +363,7 @@ impl Host for QpHost<'_> {
             }
         };
         if let Some(cq) = cq {
+            self.tell(&wc);
             self.overrun |= !cq.push(wc, completion.solicited);
         }
     }

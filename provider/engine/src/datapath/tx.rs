@@ -20,7 +20,7 @@ use ferroce_wire::{Header, NakCode, Syndrome, opcode};
 use self::scratch::{MAX_IOVECS, SCRATCH, Scratch};
 use crate::datapath::path::Path;
 use crate::hca::Hca;
-use crate::instrument;
+use crate::instrument::{self, CAPTURE, Taps};
 use crate::memory::keys::{KeyTable, Peer};
 use crate::port::{Exit, Outgoing};
 use crate::progress::timers;
@@ -64,6 +64,7 @@ pub(crate) struct Source<'a> {
     /// XRC target: the shared receive queues that have protection domains of their own.
     pub(crate) domain: Option<&'a Domain>,
     pub(crate) counters: &'a CounterPage,
+    pub(crate) taps: &'a Taps,
     /// The P_Key that the packets bear.
     pub(crate) p_key: u16,
     /// Nobody acknowledges the packets, so that they are paced.
@@ -175,6 +176,13 @@ impl Run<'_> {
             }
         };
 
+        let taps = self.source.taps;
+        let captured = match self.source.tapped {
+            None => taps.has(CAPTURE).then(timers::wall_clock),
+            // Faults may keep a packet back, and so it is they who record.
+            Some(_) => None,
+        };
+
         // Without a partition, since the entry of the port's table is empty, there is nobody to
         // talk to.
         let sent = pkey::is_valid(self.source.p_key)
@@ -187,6 +195,11 @@ impl Run<'_> {
             // if it promises to.
             count(Counter::TxErrors, PortCounter::TxDiscards, segments);
             return;
+        }
+
+        if let Some(time) = captured {
+            let (qpn, iov) = (self.source.peer.qpn, &self.scratch.iov[first..]);
+            taps.sent(time, qpn, path, iov, segment);
         }
 
         if let Some(counter) = exit.also_counted() {

@@ -54,8 +54,16 @@ impl Hca {
                     self.port_event(port, event);
                 }
                 Event::Faults => self.renew_faults(),
+                Event::Captures => {
+                    while let Ok(Some((_, ring))) = self.control.ask(|daemon| daemon.capture_ring())
+                    {
+                        self.taps.record_into(ring);
+                    }
+                    self.taps.look_at_captures();
+                }
                 Event::Shutdown => {
                     self.gone.store(true, Ordering::Relaxed);
+                    self.taps.end_captures();
                     // The next daemon could not bind while these are open.
                     self.receivers.write().clear();
                     self.fail_all();

@@ -27,7 +27,7 @@ extern "C" fn exiting() {
         for qp in qps.iter() {
             qp.exiting();
         }
-        hca.taps.faults.held.let_go();
+        hca.taps.faults.held.let_go(&hca.taps);
     }
 }
 
@@ -78,6 +78,8 @@ impl Hca {
             Ports::new(ports),
         )?);
         hca.begin_with_faults();
+        // Captures that are under way have been told of beside the first answer.
+        hca.queued_events();
         helper::start(&hca)?;
         Ok(hca)
     }

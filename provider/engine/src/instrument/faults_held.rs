@@ -9,6 +9,7 @@ use ferroce_control::faults::Lane;
 use ferroce_transport::{Duration, Time};
 use parking_lot::Mutex;
 
+use super::Taps;
 use super::faults_out::send;
 use crate::datapath::path::Path;
 use crate::hca::Hca;
@@ -20,6 +21,8 @@ use crate::tuning::{HELD_BYTES, OVERTAKEN_WITHIN};
 pub(crate) enum Waiting {
     /// It is to leave.
     Leaving {
+        /// The queue pair's number.
+        qpn: u32,
         path: Arc<Path>,
         /// All that goes into the datagram.
         bytes: Vec<u8>,
@@ -40,6 +43,18 @@ impl Waiting {
     fn len(&self) -> usize {
         match self {
             Waiting::Leaving { bytes, .. } | Waiting::Arriving { bytes, .. } => bytes.len(),
+        }
+    }
+
+    /// Leaves, if it is one that is to. An error is a loss like any other.
+    pub(crate) fn leave(self, taps: &Taps) {
+        if let Waiting::Leaving {
+            qpn,
+            path,
+            mut bytes,
+        } = self
+        {
+            let _ = send(taps, qpn, &path, &mut bytes);
         }
     }
 }
@@ -147,14 +162,12 @@ impl Held {
     }
 
     /// The process ends: what was to leave leaves now.
-    pub(crate) fn let_go(&self) {
+    pub(crate) fn let_go(&self, taps: &Taps) {
         let Some(mut queue) = self.queue.try_lock() else {
             return;
         };
         for waiting in queue.due(Time::MAX) {
-            if let Waiting::Leaving { path, mut bytes } = waiting {
-                let _ = send(&path, &mut bytes);
-            }
+            waiting.leave(taps);
         }
     }
 

@@ -8,10 +8,11 @@ use ferroce_control::faults::{Damage, Direction, Lane};
 use ferroce_wire::{ICRC_LEN, Packet};
 
 use super::faults::Passing;
-use super::{FAULTS, Waiting};
+use super::{CAPTURE, FAULTS, Taps, Waiting};
 use crate::datapath::path::Path;
 use crate::memory::guard;
 use crate::port::Outgoing;
+use crate::progress::timers;
 use crate::verbs::qp::Qp;
 
 /// Sends the one packet that `iov` describes, if faults let it go. What is lost on the way has been
@@ -19,14 +20,15 @@ use crate::verbs::qp::Qp;
 #[cold]
 pub(crate) fn leave(qp: &Qp, path: &Path, iov: &mut [libc::iovec]) -> io::Result<()> {
     let hca = qp.hca();
+    let qpn = qp.qp_num();
     if !hca.taps.has(FAULTS) {
-        return path.exit.send(iov, None);
+        return hand_over(&hca.taps, qpn, path, iov);
     }
 
     let mut bytes = gathered(iov)?;
     let lead = path.exit.lead_len();
     let Ok(packet) = Packet::parse(&bytes[lead..]) else {
-        return path.exit.send(iov, None);
+        return hand_over(&hca.taps, qpn, path, iov);
     };
 
     let lane = Lane {
@@ -73,9 +75,9 @@ pub(crate) fn leave(qp: &Qp, path: &Path, iov: &mut [libc::iovec]) -> io::Result
     let sent = match (verdict.lost, verdict.delayed, verdict.overtaken) {
         (true, ..) => Ok(()),
         (_, None, false) => {
-            let first = send(path, &mut bytes);
+            let first = send(&hca.taps, qpn, path, &mut bytes);
             match verdict.twice {
-                true => first.and_then(|()| send(path, &mut bytes)),
+                true => first.and_then(|()| send(&hca.taps, qpn, path, &mut bytes)),
                 false => first,
             }
         }
@@ -83,6 +85,7 @@ pub(crate) fn leave(qp: &Qp, path: &Path, iov: &mut [libc::iovec]) -> io::Result
             Some(path) => {
                 for _ in 0..=usize::from(verdict.twice) {
                     let packet = Waiting::Leaving {
+                        qpn,
                         path: path.clone(),
                         bytes: bytes.clone(),
                     };
@@ -93,26 +96,34 @@ pub(crate) fn leave(qp: &Qp, path: &Path, iov: &mut [libc::iovec]) -> io::Result
                 }
                 Ok(())
             }
-            None => send(path, &mut bytes),
+            None => send(&hca.taps, qpn, path, &mut bytes),
         },
     };
 
     // They were to be overtaken by this one.
     for waiting in overtaken {
-        if let Waiting::Leaving { path, mut bytes } = waiting {
-            let _ = send(&path, &mut bytes);
-        }
+        waiting.leave(&hca.taps);
     }
     sent
 }
 
-/// Sends a datagram that was held back.
-pub(crate) fn send(path: &Path, bytes: &mut [u8]) -> io::Result<()> {
+/// Sends a datagram of a queue pair.
+pub(super) fn send(taps: &Taps, qpn: u32, path: &Path, bytes: &mut [u8]) -> io::Result<()> {
     let mut iov = [libc::iovec {
         iov_base: bytes.as_mut_ptr().cast(),
         iov_len: bytes.len(),
     }];
-    path.exit.send(&mut iov, None)
+    hand_over(taps, qpn, path, &mut iov)
+}
+
+/// Gives the port one packet, and records it: what faults keep back has not been sent.
+fn hand_over(taps: &Taps, qpn: u32, path: &Path, iov: &mut [libc::iovec]) -> io::Result<()> {
+    let captured = taps.has(CAPTURE).then(timers::wall_clock);
+    path.exit.send(iov, None)?;
+    if let Some(time) = captured {
+        taps.sent(time, qpn, path, iov, None);
+    }
+    Ok(())
 }
 
 /// The bytes that an iovec describes.

@@ -1,9 +1,12 @@
-//! What can be had of the data path on command: faults. While nothing is asked for, all of it is one
-//! word that says so; what looks at it goes on as if nothing were here.
+//! What looks at packets on their way, or acts on them, while somebody asks for it: faults and
+//! captures.
 //!
-//! A queue pair asks once a visit when it sends, and a run is looked at once when it has come. While
-//! something is on, packets are sent one by one, so that each can be looked at by itself.
+//! While nobody does, all that it costs is a look at one word, which nobody writes then, for a run
+//! of packets, a visit of a queue pair, a request that is posted and a completion
+//! ([`Taps::has`]). While there are faults, packets are sent one by one, so that each can be looked
+//! at by itself. Nothing here waits for anybody else.
 
+mod capture;
 pub(crate) mod faults;
 mod faults_held;
 mod faults_out;
@@ -12,43 +15,44 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use ferroce_control::faults::Verb;
 
+use self::capture::Captures;
 use self::faults::Faults;
 use crate::error::Result;
 
+pub(crate) use self::capture::{Came, Look};
 pub(crate) use faults_held::Waiting;
-pub(crate) use faults_out::{flip, leave, send};
+pub(crate) use faults_out::{flip, leave};
 
-/// Bit: there are faults.
+/// Bits of the word: there are faults…
 pub(crate) const FAULTS: u32 = 1 << 0;
+/// … somebody captures packets…
+pub(crate) const CAPTURE: u32 = 1 << 1;
+/// … and what is done by verbs.
+pub(crate) const VERBS: u32 = 1 << 2;
 
-/// What is asked for.
+/// All taps of a device in this process.
 #[derive(Default)]
 pub(crate) struct Taps {
-    /// Which of it; all zeros: nothing.
+    /// Which are on; all zeros: none.
     on: AtomicU32,
     pub(crate) faults: Faults,
+    captures: Captures,
     /// Queue pairs made so far.
     queue_pairs: AtomicU32,
 }
 
 impl Taps {
-    /// Whether anything is on.
+    /// Whether one of these is on.
     #[inline]
-    pub(crate) fn any(&self) -> bool {
-        self.on.load(Relaxed) != 0
+    pub(crate) fn has(&self, which: u32) -> bool {
+        self.on.load(Relaxed) & which != 0
     }
 
-    /// Whether one thing is on.
-    #[inline]
-    pub(crate) fn has(&self, bit: u32) -> bool {
-        self.on.load(Relaxed) & bit != 0
-    }
-
-    /// Switches one thing on or off. What is under way may end as it has begun.
-    pub(crate) fn set(&self, bit: u32, on: bool) {
+    /// Switches these on or off. What is under way may end as it has begun.
+    fn set(&self, which: u32, on: bool) {
         match on {
-            true => self.on.fetch_or(bit, Relaxed),
-            false => self.on.fetch_and(!bit, Relaxed),
+            true => self.on.fetch_or(which, Relaxed),
+            false => self.on.fetch_and(!which, Relaxed),
         };
     }
 

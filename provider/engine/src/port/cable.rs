@@ -8,6 +8,7 @@ use ferroce_wire::Octets;
 use ferroce_wire::link::LinkPacket;
 
 use super::{Incoming, Opened, Refused};
+use crate::instrument::Look;
 use crate::port::ib::{Port, Source};
 
 pub(crate) use exit::CableExit;
@@ -65,6 +66,10 @@ impl Incoming for Cable<'_> {
     #[inline]
     fn ib_port(&self) -> Option<&Port> {
         Some(self.port)
+    }
+
+    fn look(&self, _: u16) -> Look {
+        Look::Cable(self.port.number)
     }
 
     fn open<'a>(&self, frame: Octets<'a>) -> Result<Opened<'a>, Refused> {

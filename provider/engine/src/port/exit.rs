@@ -7,6 +7,8 @@ use ferroce_control::Counter;
 use ferroce_transport::Time;
 use ferroce_wire::icrc::Icrc;
 
+use crate::instrument::Look;
+
 use super::{CableExit, Capacity, Outgoing, RingExit, UdpExit};
 
 macro_rules! exits {
@@ -83,6 +85,10 @@ impl Outgoing for Exit {
     #[inline]
     fn number(&self) -> Option<u8> {
         by_kind!(self, exit => exit.number())
+    }
+
+    fn look(&self) -> Look {
+        by_kind!(self, exit => exit.look())
     }
 
     #[inline]

@@ -29,6 +29,7 @@ use std::net::IpAddr;
 use ferroce_control::RING_BYTES;
 
 use super::{Incoming, Opened};
+use crate::instrument::Look;
 
 pub(crate) use exit::RingExit;
 pub(crate) use inbox::{Inbox, Rings};
@@ -89,6 +90,10 @@ fn are_sensible(tail: u64, head: u64, restart: u64) -> bool {
 pub(crate) struct Ring;
 
 impl Incoming for Ring {
+    fn look(&self, _: u16) -> Look {
+        Look::Memory
+    }
+
     #[inline]
     fn verify(&mut self, _: &Opened<'_>, place: u16) -> Option<u16> {
         Some(place)

@@ -8,6 +8,7 @@ use ferroce_transport::congestion::{Controller, Gauge, Pacer, allowance_of_buffe
 use ferroce_wire::icrc::Icrc;
 use socket2::SockAddr;
 
+use crate::instrument::Look;
 use crate::port::udp::Sender;
 use crate::port::{Capacity, Outgoing, socket_window};
 
@@ -39,6 +40,8 @@ pub(crate) trait Framing {
     fn number(&self) -> Option<u8> {
         None
     }
+
+    fn look(&self) -> Look;
 }
 
 /// To one slot of one host, or to a group.
@@ -114,5 +117,9 @@ impl<F: Framing> Outgoing for SocketExit<F> {
     #[inline]
     fn number(&self) -> Option<u8> {
         self.framing.number()
+    }
+
+    fn look(&self) -> Look {
+        self.framing.look()
     }
 }

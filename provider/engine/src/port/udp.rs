@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use super::flows::{Checks, Flows};
 use super::{Incoming, Opened};
+use crate::instrument::Look;
 
 pub(crate) use exit::UdpExit;
 pub(super) use exit::socket;
@@ -34,6 +35,10 @@ impl Udp {
 }
 
 impl Incoming for Udp {
+    fn look(&self, source_port: u16) -> Look {
+        Look::Udp(source_port)
+    }
+
     /// By the ICRC (section 7.8.1).
     #[inline]
     fn verify(&mut self, opened: &Opened<'_>, place: u16) -> Option<u16> {

@@ -5,6 +5,7 @@ use ferroce_transport::{Datagram, Dest, QpState, SendData, SendRequest, Sge};
 
 use crate::datapath::held::Held;
 use crate::error::{Error, Result};
+use crate::instrument::VERBS;
 use crate::locks::MutexGuard;
 use crate::progress::timers;
 use crate::tuning::{GATHER_IN_FLIGHT, SMALL_REQUEST};
@@ -70,6 +71,9 @@ impl SendPoster<'_> {
         }
 
         self.inner.transport.post_send(request)?;
+        if self.qp.hca().taps.has(VERBS) {
+            self.qp.hca().taps.posted_send(self.qp.number, request);
+        }
         let bytes = match request.data {
             SendData::Inline(bytes) => bytes.len(),
             SendData::Sges(sges) => sges.iter().map(|s| s.length as usize).sum::<usize>(),
@@ -144,6 +148,9 @@ impl RecvPoster<'_> {
             ));
         }
         self.inner.transport.post_recv(wr_id, sges)?;
+        if self.qp.hca().taps.has(VERBS) {
+            self.qp.hca().taps.posted_recv(self.qp.number, wr_id, sges);
+        }
         // Requests posted to a QP in error are flushed at once.
         if self.inner.transport.state() == QpState::Err {
             self.flush();

@@ -14,6 +14,7 @@ use crate::datapath::arrival::Arrival;
 use crate::datapath::held::Held;
 use crate::datapath::path::Path;
 use crate::hca::Hca;
+use crate::instrument::VERBS;
 use crate::locks::{self, MutexGuard};
 use crate::memory::keys::Peer;
 use crate::verbs::completions::Completions;
@@ -135,7 +136,11 @@ impl Qp {
     #[cold]
     pub(crate) fn list(&self, inner: &mut Inner) {
         let attr = inner.transport.query();
-        inner.listed = inner.transport.state();
+        let state = inner.transport.state();
+        if self.hca().taps.has(VERBS) && inner.listed != state {
+            self.hca().taps.changed(self.number, state);
+        }
+        inner.listed = state;
         inner.heard = inner.transport.has_heard();
         (self.hca().objects).set_heard(self.number as u16, inner.heard);
         self.listing.set(Object::Qp(QueuePair {

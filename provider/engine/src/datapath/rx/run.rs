@@ -14,12 +14,14 @@ use super::RxState;
 use crate::datapath::arrival::Arrival;
 use crate::datapath::qp_host::QpHost;
 use crate::hca::Hca;
+use crate::instrument::{CAPTURE, Came, FAULTS, Look};
 use crate::locks::MutexGuard;
 use crate::memory::keys::KeyTable;
 use crate::memory::shared;
 use crate::port::ib::{self, Port};
 use crate::port::recvmsg::Datagram;
 use crate::port::{Incoming, Opened};
+use crate::progress::timers;
 use crate::verbs::groups::Members;
 use crate::verbs::qp::{Inner, Qp};
 use crate::verbs::table::Table;
@@ -61,6 +63,24 @@ impl<'a> Run<'a> {
         self.data.len().div_ceil(self.segment()) as u64
     }
 
+    /// The run's `place`th packet for who captures, and what was made of it.
+    fn came<'f>(
+        &'f self,
+        look: Look,
+        bytes: Octets<'f>,
+        place: u16,
+        frame: Option<&Frame<'_>>,
+    ) -> Came<'f> {
+        Came {
+            datagram: self.datagram,
+            local: self.local,
+            look,
+            bytes,
+            good: frame.map(|frame| (frame.id, frame.packet.bth.dest_qp)),
+            place,
+        }
+    }
+
     /// How a packet of the run came, which `port` has brought.
     pub(super) fn arrival<'f>(
         &'f self,
@@ -81,7 +101,7 @@ impl Hca {
     /// Handles a run that a port has brought. Returns whether something in it is not acknowledged
     /// by its transport.
     pub(super) fn handle(&self, rx: &mut RxState, port: &mut impl Incoming, run: &Run<'_>) -> bool {
-        if self.taps.any() {
+        if self.taps.has(FAULTS) {
             return self.handle_tapped(rx, port, run);
         }
 
@@ -89,9 +109,12 @@ impl Hca {
         let keys = self.keys.read_recursive();
         let mut unacknowledged = false;
         let mut current: Option<Target<'_>> = None;
+        let captured = self.taps.has(CAPTURE).then(timers::wall_clock);
 
         for (place, bytes) in run.data.chunks(run.segment()).enumerate() {
-            let Some(frame) = self.decode(port, bytes, place as u16) else {
+            let frame = self.decode(port, bytes, place as u16);
+            self.record(captured, port, run, bytes, place as u16, frame.as_ref());
+            let Some(frame) = frame else {
                 continue;
             };
             if let Some(members) = run.members {
@@ -108,6 +131,24 @@ impl Hca {
         }
 
         unacknowledged
+    }
+
+    /// Records the run's `place`th packet, if somebody captures, and what was made of it.
+    #[inline]
+    pub(super) fn record(
+        &self,
+        captured: Option<u64>,
+        port: &impl Incoming,
+        run: &Run<'_>,
+        bytes: Octets<'_>,
+        place: u16,
+        frame: Option<&Frame<'_>>,
+    ) {
+        if let Some(time) = captured {
+            let look = port.look(run.datagram.port);
+            self.taps
+                .came(time, &run.came(look, bytes, place, frame));
+        }
     }
 
     /// Takes a packet out of what the link has around it, and checks it for itself. Parsing first:

@@ -16,11 +16,12 @@ use super::run::{Frame, Run, count, count_kind};
 use crate::datapath::qp_host::QpHost;
 use crate::hca::Hca;
 use crate::instrument::faults::{Passing, Verdict};
-use crate::instrument::{self, Waiting};
+use crate::instrument::{self, CAPTURE, Waiting};
 use crate::memory::keys::KeyTable;
 use crate::port::ib::{self, Port};
 use crate::port::recvmsg::Datagram;
 use crate::port::{Cable, Incoming, Opened, Refused, Ring};
+use crate::progress::timers;
 use crate::verbs::qp::{Inner, Qp};
 use crate::verbs::table::Table;
 
@@ -63,9 +64,12 @@ impl Hca {
             keys: &keys,
         };
         let mut unacknowledged = false;
+        let captured = self.taps.has(CAPTURE).then(timers::wall_clock);
 
         for (place, bytes) in run.data.chunks(run.segment()).enumerate() {
-            let Some(frame) = self.decode(port, bytes, place as u16) else {
+            let frame = self.decode(port, bytes, place as u16);
+            self.record(captured, port, run, bytes, place as u16, frame.as_ref());
+            let Some(frame) = frame else {
                 continue;
             };
             if let Some(members) = run.members {
@@ -197,10 +201,8 @@ impl Hca {
         let mut arriving = Vec::new();
         for packet in packets {
             match packet {
-                Waiting::Leaving { path, mut bytes } => {
-                    let _ = instrument::send(&path, &mut bytes);
-                }
-                waiting => arriving.push(waiting),
+                Waiting::Leaving { .. } => packet.leave(&self.taps),
+                Waiting::Arriving { .. } => arriving.push(packet),
             }
         }
         if arriving.is_empty() {

@@ -10,6 +10,7 @@ use ferroce_wire::link::Head;
 use socket2::SockAddr;
 
 use crate::error::{Error, Result};
+use crate::instrument::Look;
 use crate::port::address::PathKey;
 use crate::port::ib::Port;
 use crate::port::socket_exit::{Framing, SocketExit};
@@ -84,5 +85,9 @@ impl Framing for Headers {
 
     fn number(&self) -> Option<u8> {
         Some(self.port.number)
+    }
+
+    fn look(&self) -> Look {
+        Look::Cable(self.port.number)
     }
 }

@@ -10,6 +10,7 @@ use ferroce_wire::icrc::{Flow, Icrc};
 
 use super::queue::{Frame, Label, Queue, ROOM};
 use crate::error::{Error, Result};
+use crate::instrument::Look;
 use crate::memory::guard;
 use crate::port::address::PathKey;
 use crate::port::{Capacity, Outgoing};
@@ -93,6 +94,10 @@ impl Outgoing for InProcessExit {
             segment: segment.unwrap_or(0).into(),
             bytes,
         })
+    }
+
+    fn look(&self) -> Look {
+        Look::Udp(PORT)
     }
 
     /// What there is room for, but for what others send at the same time.

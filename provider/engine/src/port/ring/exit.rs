@@ -11,6 +11,7 @@ use ferroce_transport::congestion::{Controller, Gauge, Pacer};
 use ferroce_wire::icrc::Icrc;
 
 use super::{Label, RingSender};
+use crate::instrument::Look;
 use crate::port::address::PathKey;
 use crate::port::{Capacity, Outgoing, UdpExit};
 use crate::tuning::RING_WINDOW;
@@ -103,6 +104,13 @@ impl Outgoing for RingExit {
     /// The slot may be another's, to whom there is a new path.
     fn is_stale(&self) -> bool {
         self.ring.is_closed()
+    }
+
+    fn look(&self) -> Look {
+        match self.has_left() {
+            false => Look::Memory,
+            true => self.beyond.look(),
+        }
     }
 
     fn also_counted(&self) -> Option<Counter> {

@@ -12,6 +12,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::Sender;
 use super::socket::{OptionKind, bind, option, through_interface};
 use crate::error::{Error, Result};
+use crate::instrument::Look;
 use crate::port::address::{PathKey, scope};
 use crate::port::pacing::Counters;
 use crate::port::socket_exit::{Framing, SocketExit};
@@ -21,7 +22,10 @@ use crate::port::socket_exit::{Framing, SocketExit};
 pub(crate) type UdpExit = SocketExit<Roce>;
 
 /// The ICRC covers a pseudo header, and nothing stands before the BTH.
-pub(crate) struct Roce(Flow);
+pub(crate) struct Roce {
+    flow: Flow,
+    source_port: u16,
+}
 
 impl UdpExit {
     /// `own_slot` spreads the processes of one host over source ports; `receive_buffer` is what
@@ -81,7 +85,10 @@ impl UdpExit {
         Ok(SocketExit::new(
             sender,
             dest,
-            Roce(flow),
+            Roce {
+                flow,
+                source_port: port,
+            },
             counters,
             receive_buffer,
         ))
@@ -93,7 +100,11 @@ impl Framing for Roce {
 
     #[inline]
     fn begin(&self, transport: usize, number: u16, _: &mut [u8]) -> Option<Icrc> {
-        Some(self.0.start(transport, number))
+        Some(self.flow.start(transport, number))
+    }
+
+    fn look(&self) -> Look {
+        Look::Udp(self.source_port)
     }
 }
 
