@@ -75,7 +75,7 @@ pub struct Hca {
     info: DeviceInfo,
     slot: u8,
     counters: CounterPage,
-    /// Who looks at packets on their way.
+    /// What looks at packets on their way, or acts on them.
     pub(crate) taps: Taps,
     /// Where others see which objects there are.
     pub(crate) objects: Arc<ObjectTable>,
@@ -121,8 +121,6 @@ pub struct Hca {
     pub(crate) crowd: Crowd,
     /// Whether waiting for peers' answers pays.
     pub(crate) answers: Mutex<Answers>,
-    /// What can be had of the data path on command.
-    pub(crate) taps: Taps,
 }
 
 impl Hca {
@@ -171,7 +169,6 @@ impl Hca {
             retried_at: AtomicTime::default(),
             crowd: Crowd::default(),
             answers: Mutex::default(),
-            taps: Taps::default(),
         })
     }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueHint};
 use ferroce_manual::For;
 
+use crate::capture::arguments::{self as capture, Capture};
 use crate::cdi::arguments::Cdi;
 use crate::env::arguments::{self as env, Env};
 use crate::fault::arguments::Fault;
@@ -18,7 +19,7 @@ ENVIRONMENT:
   XDG_RUNTIME_DIR      Its subdirectory `ferroce` is used if neither is given, unless it is another user's.
   FERROCE_LOOPBACK     `off`: programs send packets for others of the same device over sockets, not through memory.
   FERROCE_IO_URING     `off`: programs receive with poll(2).
-  FERROCE_GSO          `off`: each packet leaves by itself, so that a capture on this machine shows it so, too.
+  FERROCE_GSO          `off`: each packet leaves by itself, so that a capture on an interface shows it so, too.
   FERROCE_LOG          What the daemon logs, by default `info`; and what programs say on standard error, by default
                        nothing: `debug` why a verb is refused, states, errors and retransmissions of queue pairs,
                        `trace` every packet, `ferroce_provider=debug` or `ferroce_transport=trace` one part alone.
@@ -171,6 +172,17 @@ pub(crate) enum Command {
         #[arg(long, value_name = "IP:PORT")]
         listen: Option<SocketAddr>,
     },
+    /// Show the packets that programs send and receive, for Wireshark or for reading
+    ///
+    /// Those between programs of the device, which go through memory, too, as they would be on a
+    /// wire; each is one packet, whatever left as one. No privileges are needed: a user sees what
+    /// his own programs do, root and the daemon's user all. Programs never wait: what finds no room
+    /// is dropped and counted.
+    ///
+    /// It ends with SIGINT, SIGTERM, or when nobody reads any more, and says how many packets there
+    /// were.
+    #[command(after_long_help = capture::EXAMPLES)]
+    Capture(Capture),
     /// List the RDMA devices that `ferroce run` shows to programs
     Devices {
         /// Instead, load libibverbs as a program would, and say which it is and whether there is a

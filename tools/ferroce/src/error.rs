@@ -144,6 +144,11 @@ pub(crate) enum Error {
     /// Of a fault.
     #[error("{0}")]
     Fault(String),
+    /// What is no text would go to a terminal.
+    #[error(
+        "standard output is a terminal: give `-w` a file, or a pipe after it, or leave it out for text"
+    )]
+    Terminal,
     /// Of the machine's device; what, and what to do.
     #[error("{0}")]
     System(String),
@@ -169,7 +174,7 @@ impl Error {
         match self {
             Self::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
             Self::Exec { .. } => 126,
-            Self::Misused | Self::Usage(_) => 2,
+            Self::Misused | Self::Usage(_) | Self::Terminal => 2,
             _ => 1,
         }
     }

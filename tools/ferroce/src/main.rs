@@ -2,6 +2,7 @@
 //! and shows how it fares. It never touches packets.
 
 mod arguments;
+mod capture;
 mod cdi;
 mod daemon;
 mod doctor;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         }
         Command::Status { json } => show::status(&dir, json),
         Command::Metrics { listen } => metrics::metrics(&dir, listen),
+        Command::Capture(options) => capture::capture(&dir, &options),
         Command::Devices { check: false, json } => show::devices(&dir, json),
         Command::Devices { check: true, .. } => show::check(&dir),
         Command::Completions { shell } => manual::completions(shell),

@@ -16,7 +16,7 @@ use super::run::{Frame, Run, count, count_kind};
 use crate::datapath::qp_host::QpHost;
 use crate::hca::Hca;
 use crate::instrument::faults::{Passing, Verdict};
-use crate::instrument::{self, CAPTURE, Waiting};
+use crate::instrument::{self, CAPTURE, Look, Waiting};
 use crate::memory::keys::KeyTable;
 use crate::port::ib::{self, Port};
 use crate::port::recvmsg::Datagram;
@@ -42,6 +42,10 @@ impl<P: Incoming> Incoming for Vouched<'_, P> {
 
     fn open<'a>(&self, frame: Octets<'a>) -> Result<Opened<'a>, Refused> {
         self.0.open(frame)
+    }
+
+    fn look(&self, source_port: u16) -> Look {
+        self.0.look(source_port)
     }
 
     fn verify(&mut self, _: &Opened<'_>, _: u16) -> Option<u16> {
