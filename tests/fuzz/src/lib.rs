@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod capture;
 pub mod cm;
 pub mod control;
 pub mod exs;
@@ -39,6 +40,7 @@ pub struct Target {
 /// All there are.
 pub const TARGETS: &[Target] = &[
     target("agent", agent::run),
+    target("capture", capture::run),
     target("cm", cm::run),
     target("control", control::run),
     target("exs", exs::run),

@@ -115,6 +115,7 @@ fn by_name(name: &str) -> &'static Target {
 
 replays!(
     agent,
+    capture,
     cm,
     control,
     exs,

@@ -1,6 +1,7 @@
 //! What programs say to the daemon in its own words, and over netlink.
 
 use ferroce_cabi::rdma_netlink::*;
+use ferroce_control::capture::{CaptureSource, CaptureWish};
 use ferroce_control::faults::{
     Action, Fault, FaultList, Given, GivenFaults, Often, QpNumber, Whom,
 };
@@ -58,6 +59,15 @@ pub(crate) fn control() -> Seeds {
             },
         ),
         ("leave", Asked::LeaveGroup { at }),
+        (
+            "capture",
+            Asked::Capture(CaptureWish {
+                room: 1 << 24,
+                snap: 64,
+                verbs: true,
+            }),
+        ),
+        ("capture-ring", Asked::CaptureRing),
         ("hold", Asked::Hold),
         ("stay", Asked::Stay),
         ("status", Asked::Status),
@@ -83,6 +93,14 @@ pub(crate) fn control() -> Seeds {
         ("ports", Reply::Ports(Vec::new())),
         ("receive-socket", Reply::ReceiveSocket),
         ("inbox", Reply::Inbox),
+        (
+            "capture-ring",
+            Reply::CaptureRing(Some(CaptureSource {
+                slot: 3,
+                pid: 4711,
+                name: "rping".to_owned(),
+            })),
+        ),
         ("held", Reply::Held),
         ("fault-added", Reply::FaultAdded { id: 3 }),
         ("faults", Reply::Faults(FaultList::default())),
@@ -118,6 +136,7 @@ pub(crate) fn control() -> Seeds {
         ("port-state", Event::PortState { active: true }),
         ("port", Event::Port { port: 1, event: 9 }),
         ("faults", Event::Faults),
+        ("captures", Event::Captures),
         ("shutdown", Event::Shutdown),
     ];
 

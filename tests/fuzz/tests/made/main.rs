@@ -4,6 +4,7 @@
 //!
 //! `FERROCE_WRITE_SEEDS=1 cargo test -p ferroce-fuzz --test made` writes them anew.
 
+mod capture;
 mod daemon;
 mod management;
 mod peers;
@@ -28,6 +29,7 @@ const MADE: &str = "made-";
 fn make(target: &str) -> Seeds {
     match target {
         "agent" => management::agent(),
+        "capture" => capture::capture(),
         "cm" => management::cm(),
         "control" => daemon::control(),
         "exs" => peers::exs(),
