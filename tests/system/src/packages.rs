@@ -139,11 +139,15 @@ pub const CM: &[Need] = &[
     program("gzip", "gzip"),
 ];
 
-/// What the tests of metrics run.
+/// What the tests of metrics and captures run.
 pub const INSTRUMENT: &[Need] = &[
     program("perftest", "ib_write_bw"),
-    program("ibverbs-utils", "ibv_devinfo"),
+    program("ibverbs-utils", "ibv_rc_pingpong"),
     program("rdmacm-utils", "rping"),
+    program("tshark", "tshark"),
+    program("opensm", "opensm"),
+    program("iproute2", "ip"),
+    program("util-linux", "nsenter"),
     file("python3", "/usr/bin/python3"),
     file(
         "python3-prometheus-client",

@@ -1,6 +1,7 @@
 //! Group `instrument`: what ferroce shows of itself, as others' programs read it, and what it does
 //! on command.
 
+mod capture;
 mod faults;
 
 use std::collections::HashMap;
@@ -44,7 +45,11 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("instrument/metrics over HTTP", over_http),
         Case::new("instrument/Grafana's board", board),
     ];
-    metrics.into_iter().chain(faults::cases()).collect()
+    metrics
+        .into_iter()
+        .chain(faults::cases())
+        .chain(capture::cases())
+        .collect()
 }
 
 /// Samples by name and labels, sorted.

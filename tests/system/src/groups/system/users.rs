@@ -17,6 +17,7 @@ pub(super) fn parts() -> Vec<(&'static str, Part)> {
         ("memory is shared within a user", memory),
         ("users do not see each other's programs", programs),
         ("users reach nothing of each other's", reach),
+        ("users capture their own programs", capture),
     ]
 }
 
@@ -131,4 +132,53 @@ fn reach(site: &Site) -> Ending {
             "another steering: EPERM",
         ],
     )
+}
+
+/// One user's transfer, captured by himself, by another user and by root: the first sees his packets
+/// and none of the daemon's, which are of all users' connections, the second nothing.
+fn capture(site: &Site) -> Ending {
+    let readers = [MEMBERS[0], MEMBERS[1], "root"];
+    let mut running = Vec::new();
+    for reader in readers {
+        let line = format!("{FERROCE} capture --text");
+        let command = site.machine.login(reader, &line);
+        let name = format!("capture-{reader}");
+        let mut capture = process::spawn(command, &site.dir, &name)?;
+        if !capture.wait_until(LIMIT, |running| running.errors().contains("capturing")) {
+            return Err(Stop::with("does not capture", &[&capture.kill()]));
+        }
+        running.push(capture);
+    }
+
+    let server = process::spawn(
+        site.machine.login(MEMBERS[0], "rping -s -C 2 -a 127.0.0.1"),
+        &site.dir,
+        "captured-server",
+    )?;
+    let wait = site.login("wait", MEMBERS[0], &format!("{FERROCE} wait 7174"))?;
+    said(&wait, &[])?;
+    let client = site.login("captured-client", MEMBERS[0], "rping -c -C 2 -a 127.0.0.1")?;
+    let server = server.finish_after(&client, LIMIT);
+    if !client.success() || !server.success() {
+        return Err(Stop::with("rping", &[&client, &server]));
+    }
+
+    // Root has seen the end of the connection, so the others have seen what they ever will, but for
+    // what they hold back to have it in order.
+    let over = |running: &Running| running.output().contains("CM DREP");
+    let seen_all = running[2].wait_until(LIMIT, over);
+    let own = running[0].wait_until(LIMIT, |running| running.output().contains("rping["));
+    let shown: Vec<String> = running
+        .into_iter()
+        .map(|capture| capture.kill().out)
+        .collect();
+    expect(seen_all && shown[2].contains("rping["), || {
+        format!("root sees\n{}", shown[2])
+    })?;
+    expect(own && !shown[0].contains("ferroced["), || {
+        format!("the user himself sees\n{}", shown[0])
+    })?;
+    expect(shown[1].is_empty(), || {
+        format!("another user sees\n{}", shown[1])
+    })
 }
