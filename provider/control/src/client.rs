@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use crate::capture::{CaptureSource, CaptureWish};
-use crate::objects::ObjectTable;
+use crate::objects::{ObjectTable, Seen};
 use crate::process;
 use crate::protocol::{
     ClientMessage, DecodeError, MAX_NAME, Reply, Request, ServerBody, ServerMessage, VERSION,
@@ -137,6 +137,15 @@ impl Client {
     pub fn inbox(&mut self, slot: u8) -> Result<InboxFds, ControlError> {
         match self.call(Request::Inbox { slot })? {
             (Reply::Inbox, fds) if fds.len() == 2 => Ok(inbox(fds)),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    /// The objects of the program that has a slot, to look at. `ENOENT`: nobody has that slot, or
+    /// it is another user's.
+    pub fn objects(&mut self, slot: u8) -> Result<Seen, ControlError> {
+        match self.call(Request::Objects { slot })? {
+            (Reply::Objects, mut fds) if fds.len() == 1 => Seen::from_fd(fds.remove(0)),
             (other, _) => Err(unexpected(&other)),
         }
     }

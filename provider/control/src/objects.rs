@@ -9,25 +9,33 @@
 //!
 //! Behind the table there is a bit for each queue pair: whether its peer has been heard of. The
 //! daemon's connection manager looks at it, where a message of the peer's that says the same may
-//! have been lost.
+//! have been lost. Behind the bits is a row of numbers for each ([`QpRow`]); those of a completion
+//! queue are in its entry ([`CqNumbers`]).
 //!
 //! The daemon trusts nothing that it reads but for showing it, and for what concerns this client's
 //! own connections.
 
+mod numbers;
 mod object;
+mod queue;
+mod row;
 
 use std::fmt;
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use memmap2::{MmapOptions, MmapRaw};
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{MemfdFlags, Mode, SealFlags};
 
 use crate::ControlError;
+use object::OBJECT;
 
+pub use numbers::{LastError, QpAttributes, QpNumbers, QpProgress};
 pub use object::{Object, QueuePair};
+pub use queue::CqNumbers;
+pub use row::{QP_COUNTERS, QpMoment, QpRow};
 
 /// Entries: more than a client can have objects. The numbers of the device's objects have the slot
 /// above these bits.
@@ -38,10 +46,18 @@ const WORDS: usize = 8;
 const ROWS: usize = 1 + MAX_OBJECTS as usize;
 /// Rows of the bits of queue pairs, one for each of the 2^16 numbers that a process has.
 const HEARD: usize = (1 << 16) / (WORDS * u64::BITS as usize);
-const SPAN: usize = (ROWS + HEARD) * WORDS * size_of::<u64>();
+/// Where the rows of numbers begin, in words.
+const NUMBERS: usize = (ROWS + HEARD) * WORDS;
+/// All that there is, in words: behind the bits a row for each number that a process has.
+const ALL: usize = NUMBERS + (1 << 16) * row::WORDS;
+const SPAN: usize = ALL * size_of::<u64>();
 /// What the protocol's version says of the layout: see [`VERSION`](crate::protocol::VERSION).
 #[cfg(test)]
-pub(crate) const PLACES: [usize; 2] = [ROWS * WORDS * size_of::<u64>(), SPAN];
+pub(crate) const PLACES: [usize; 3] = [
+    ROWS * WORDS * size_of::<u64>(),
+    NUMBERS * size_of::<u64>(),
+    SPAN,
+];
 /// The word of an entry that counts its users.
 const USERS: usize = 1;
 
@@ -51,6 +67,8 @@ pub struct ObjectTable {
     /// The process that enters objects. A forked child has the same memory, but not these objects.
     owner: u32,
     free: Mutex<Free>,
+    /// Of a table that was made here: the descriptor for who may read it.
+    shared: Option<OwnedFd>,
 }
 
 /// Numbers that may be used: those given back, and all from `next`.
@@ -71,35 +89,44 @@ impl ObjectTable {
             .map_err(ControlError::io("sizing a table of objects"))?;
         rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
             .map_err(ControlError::io("sealing a table of objects"))?;
-        let table = Self::map(fd.as_fd())?;
+
+        // Another user's program shall not open it for writing by way of `/proc`.
+        rustix::fs::fchmod(&fd, Mode::RUSR | Mode::WUSR)
+            .map_err(ControlError::io("closing a table of objects to others"))?;
+        let shared = File::open(format!("/proc/self/fd/{}", fd.as_raw_fd()));
+        let shared = shared.map_err(|source| ControlError::Io {
+            what: "opening a table of objects for reading",
+            source,
+        })?;
+
+        let mut table = Self::map(fd.as_fd())?;
+        table.shared = Some(shared.into());
         Ok((table, fd))
+    }
+
+    /// The descriptor for who may read the table, and through which nobody can write; only of one
+    /// that was made here.
+    pub fn shared(&self) -> Option<BorrowedFd<'_>> {
+        self.shared.as_ref().map(AsFd::as_fd)
     }
 
     /// Maps the table behind a descriptor that came from [`create`](Self::create) in some process.
     pub fn from_fd(fd: OwnedFd) -> Result<Self, ControlError> {
-        let file = File::from(fd);
-        let len = file.metadata().map_err(|source| ControlError::Io {
-            what: "measuring a table of objects",
-            source,
-        })?;
-        if len.len() != SPAN as u64 {
-            let why = format!("a table of objects of {} bytes", len.len());
-            return Err(ControlError::Malformed(why));
-        }
-        Self::map(file.as_fd())
+        Self::map(measured(fd)?.as_fd())
     }
 
     fn map(fd: BorrowedFd<'_>) -> Result<Self, ControlError> {
         let map = MmapOptions::new().len(SPAN).map_raw(&fd);
-        let map = map.map_err(|source| ControlError::Io {
-            what: "mapping a table of objects",
-            source,
-        })?;
-        Ok(Self {
+        map.map(Self::mapped).map_err(not_mapped)
+    }
+
+    fn mapped(map: MmapRaw) -> Self {
+        Self {
             map,
             owner: std::process::id(),
             free: Mutex::default(),
-        })
+            shared: None,
+        }
     }
 
     /// Enters an object.
@@ -122,6 +149,9 @@ impl ObjectTable {
             gone: AtomicBool::new(false),
         };
         if let Some(number) = number {
+            for word in 1 + OBJECT..WORDS {
+                self.entry(number, word).store(0, Ordering::Relaxed);
+            }
             listing.write(number, &object, false);
         }
 
@@ -172,11 +202,70 @@ impl ObjectTable {
 
     fn word(&self, row: usize, word: usize) -> &AtomicU64 {
         assert!(row < ROWS + HEARD && word < WORDS);
+        self.at(row * WORDS + word)
+    }
+
+    /// The word of all that has this place.
+    #[inline]
+    fn at(&self, index: usize) -> &AtomicU64 {
+        assert!(index < ALL);
         let base = self.map.as_mut_ptr().cast::<u64>();
-        // SAFETY: inside the mapping (asserted above), which is page-aligned, readable and writable
-        // and lives as long as `self`. The memory is shared with another process, and both access
-        // it through atomics only.
-        unsafe { AtomicU64::from_ptr(base.add(row * WORDS + word)) }
+        // SAFETY: inside the mapping (asserted above), which is page-aligned and readable and lives
+        // as long as `self`; it is writable but for [`Seen`], which writes nothing. The memory is
+        // shared with other processes, and all access it through atomics only.
+        unsafe { AtomicU64::from_ptr(base.add(index)) }
+    }
+}
+
+/// A table of another process's, to look at: it cannot be written to.
+#[derive(Debug)]
+pub struct Seen(ObjectTable);
+
+impl Seen {
+    /// Maps the table behind [`ObjectTable::shared`] of some process.
+    pub fn from_fd(fd: OwnedFd) -> Result<Self, ControlError> {
+        let file = measured(fd)?;
+        let map = MmapOptions::new().len(SPAN).map_raw_read_only(&file);
+        map.map(|map| Self(ObjectTable::mapped(map)))
+            .map_err(not_mapped)
+    }
+
+    /// The objects as of now, by number.
+    pub fn objects(&self) -> Vec<(u32, Object)> {
+        self.0.objects()
+    }
+
+    /// As [`ObjectTable::numbers`].
+    pub fn numbers(&self, qp: u16) -> QpNumbers {
+        self.0.numbers(qp)
+    }
+
+    /// As [`ObjectTable::cq_numbers`].
+    pub fn cq_numbers(&self, number: u32) -> CqNumbers {
+        self.0.cq_numbers(number)
+    }
+}
+
+/// The file behind a descriptor, if it has a table's size.
+fn measured(fd: OwnedFd) -> Result<File, ControlError> {
+    let file = File::from(fd);
+    let len = file.metadata().map_err(|source| ControlError::Io {
+        what: "measuring a table of objects",
+        source,
+    })?;
+    match len.len() == SPAN as u64 {
+        true => Ok(file),
+        false => Err(ControlError::Malformed(format!(
+            "a table of objects of {} bytes",
+            len.len()
+        ))),
+    }
+}
+
+fn not_mapped(source: std::io::Error) -> ControlError {
+    ControlError::Io {
+        what: "mapping a table of objects",
+        source,
     }
 }
 
@@ -268,127 +357,4 @@ impl Drop for Listing {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::object::QP;
-    use super::*;
-
-    fn all() -> [Object; 8] {
-        let qp = QueuePair {
-            number: 0xff_fffe,
-            qp_type: 10,
-            state: 6,
-            port: 8,
-            pd: None,
-            srq: None,
-            remote: 0xab_cdef,
-            sq_psn: 0xff_ffff,
-            rq_psn: 1,
-        };
-
-        [
-            Object::Context,
-            Object::Pd {
-                context: 0,
-                users: 3,
-            },
-            Object::Cq {
-                context: 7,
-                cqe: u32::MAX,
-                users: 0,
-            },
-            Object::Mr {
-                pd: MAX_OBJECTS - 1,
-                key: u32::MAX,
-                len: u64::MAX,
-            },
-            Object::Srq {
-                pd: 1,
-                cq: None,
-                srq_type: 0,
-            },
-            Object::Srq {
-                pd: 1,
-                cq: Some(0),
-                srq_type: 2,
-            },
-            Object::Qp(qp),
-            Object::Qp(QueuePair {
-                pd: Some(0),
-                srq: Some(MAX_OBJECTS - 1),
-                ..QueuePair::default()
-            }),
-        ]
-    }
-
-    #[test]
-    fn what_a_client_enters_the_daemon_sees() {
-        let (daemon, fd) = ObjectTable::create().unwrap();
-        let client = Arc::new(ObjectTable::from_fd(fd).unwrap());
-        assert!(daemon.objects().is_empty());
-        let listings = all().map(|object| client.enter(object));
-        let numbered: Vec<_> = (0..).zip(all()).collect();
-        assert_eq!(daemon.objects(), numbered);
-
-        listings[1].add_user();
-        listings[1].add_user();
-        listings[1].remove_user();
-        listings[1].set(Object::Pd {
-            context: 5,
-            users: 99,
-        });
-
-        listings[2].set(Object::Context);
-        listings[4].remove();
-        listings[4].set(Object::Context);
-        let seen = daemon.objects();
-        assert_eq!(seen.len(), 7);
-        let domain = Object::Pd {
-            context: 5,
-            users: 4,
-        };
-        assert_eq!((seen[1].1, seen[2].1), (domain, Object::Context));
-
-        // A number is used again.
-        let next = client.enter(Object::Context);
-        assert_eq!(next.number(), 4);
-        drop(listings);
-        assert_eq!(daemon.objects(), [(4, Object::Context)]);
-    }
-
-    #[test]
-    fn of_which_queue_pairs_the_peers_were_heard() {
-        let (daemon, fd) = ObjectTable::create().unwrap();
-        let client = Arc::new(ObjectTable::from_fd(fd).unwrap());
-        let last = client.enter(Object::Context);
-        let some = [0, 1, 63, 64, 511, 512, 0x8000, u16::MAX];
-        for qp in some {
-            client.set_heard(qp, true);
-        }
-        let heard: Vec<u16> = (0..=u16::MAX).filter(|qp| daemon.heard(*qp)).collect();
-        assert_eq!(heard, some);
-        client.set_heard(64, false);
-        client.set_heard(65, false);
-        assert!(daemon.heard(63) && !daemon.heard(64));
-        assert_eq!(daemon.objects(), [(last.number(), Object::Context)]);
-    }
-
-    #[test]
-    fn a_table_cannot_be_shrunk_and_nothing_in_it_is_believed() {
-        let (daemon, fd) = ObjectTable::create().unwrap();
-        assert!(rustix::fs::ftruncate(&fd, 0).is_err());
-        let write = |word: u64, at: usize| {
-            rustix::io::pwrite(&fd, &word.to_ne_bytes(), (at * 8) as u64).unwrap();
-        };
-        write(3, 0);
-        write(77, WORDS);
-        write(QP, 2 * WORDS);
-        write(u64::MAX, 2 * WORDS + 1);
-        assert_eq!(daemon.objects().len(), 1);
-
-        // More than there are.
-        write(u64::MAX, 0);
-        assert_eq!(daemon.objects().len(), 1);
-        let file = tempfile::tempfile().unwrap();
-        assert!(ObjectTable::from_fd(file.into()).is_err());
-    }
-}
+mod tests;

@@ -62,6 +62,11 @@ pub enum Request {
         /// The slot, 1 to 255.
         slot: u8,
     },
+    /// The table of a slot's objects, to read (`ENOENT`: nobody has that slot).
+    Objects {
+        /// The slot, 1 to 255.
+        slot: u8,
+    },
     /// From now on send a copy of each packet for a multicast group that comes to an InfiniBand
     /// port to this endpoint.
     JoinGroup {
@@ -134,6 +139,8 @@ pub enum Reply {
     Inbox,
     /// A ring, and one descriptor: its memory. Without either there is none at the moment.
     CaptureRing(Option<CaptureSource>),
+    /// One descriptor, open for reading only: the table.
+    Objects,
     /// One descriptor: the end of a pipe that is good for nothing but being held.
     Held,
     /// The answer to [`Request::Status`].

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Counter;
-use crate::objects::{Object, QueuePair};
+use crate::objects::{Object, QP_COUNTERS, QueuePair};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence::WithSource;
 
@@ -21,6 +21,7 @@ fn requests_survive_the_round_trip() {
         }),
         Request::CaptureRing,
         Request::ReceiveSocket { gid_index: 65_535 },
+        Request::Objects { slot: 255 },
         Request::Status,
         Request::Shutdown,
     ] {
@@ -61,6 +62,7 @@ fn replies_and_events_survive_the_round_trip() {
             })),
         ),
         ServerMessage::event(Event::Captures),
+        ServerMessage::reply(5, Reply::Objects),
         ServerMessage::reply(
             4,
             Reply::Error {
@@ -124,9 +126,12 @@ fn shared_memory_is_laid_out_as_this_version_says() {
     };
     let objects: Vec<_> = objects.iter().map(words).collect();
 
+    let of_qps = QP_COUNTERS.map(|counter| counter as usize);
+
     assert_eq!(VERSION, 10);
     assert_eq!(counters.join(" "), COUNTERS.join(" "));
     assert_eq!(objects, OBJECTS);
+    assert_eq!(of_qps, ROW);
     assert_eq!(crate::objects::PLACES, TABLE);
     assert_eq!(crate::inbox::PLACES, INBOX);
     assert_eq!(crate::capture::PLACES, CAPTURE);
@@ -135,8 +140,13 @@ fn shared_memory_is_laid_out_as_this_version_says() {
 /// Where the words of a capture's ring are, where its records begin, and how long their header is.
 const CAPTURE: [usize; 9] = [0, 8, 128, 256, 260, 264, 268, 4096, 72];
 
-/// Where the bits of queue pairs begin, and where the table ends, in bytes.
-const TABLE: [usize; 2] = [0x800_0040, 0x800_2040];
+/// Where the bits of queue pairs begin, where their rows, and where the table ends, in bytes.
+const TABLE: [usize; 3] = [0x800_0040, 0x800_2040, 0x980_2040];
+
+/// The counters of a row, by their places in the page.
+const ROW: [usize; 24] = [
+    2, 3, 31, 13, 11, 12, 14, 21, 0, 1, 9, 10, 15, 16, 22, 37, 23, 24, 29, 30, 25, 27, 36, 38,
+];
 
 /// In the order of the page.
 const COUNTERS: &[&str] = &[

@@ -142,6 +142,7 @@ impl Clients {
             Request::Ports => Reply::Ports(adapter.ib_ports()).into(),
             Request::ReceiveSocket { gid_index } => self.receive_socket(id, gid_index, adapter),
             Request::Inbox { slot } => self.inbox(id, slot, adapter),
+            Request::Objects { slot } => self.objects(id, slot, adapter),
             Request::JoinGroup { port, mgid, at } => self.join_group(id, port, mgid, at, adapter),
             Request::LeaveGroup { at } => {
                 if let Some(fabric) = &mut adapter.ib.fabric {

@@ -27,6 +27,26 @@ pub(crate) enum Users {
     Everyone,
 }
 
+/// Whose programs somebody is told of; by default everybody's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Whose(Option<u32>);
+
+impl Whose {
+    /// Everybody's.
+    #[cfg(test)]
+    pub(crate) const ALL: Whose = Whose(None);
+
+    /// Whether those of this user are among them.
+    pub(crate) fn include(self, uid: u32) -> bool {
+        self.0.is_none_or(|own| own == uid)
+    }
+
+    /// Whether they are all users'.
+    pub(crate) fn are_all(self) -> bool {
+        self.0.is_none()
+    }
+}
+
 impl Users {
     /// Those whom a setting names: a group, or `everyone`; nobody else without one.
     pub(crate) fn named(setting: Option<&str>) -> Result<Self, DaemonError> {
@@ -45,6 +65,12 @@ impl Users {
     /// Whether this one of them administers the device. `root` and the daemon's user do.
     pub(crate) fn administers(uid: u32) -> bool {
         uid == 0 || uid == rustix::process::geteuid().as_raw()
+    }
+
+    /// Whose programs, and what these have, a user is told of: root and the daemon's user of all,
+    /// others of their own.
+    pub(crate) fn seen_by(uid: u32) -> Whose {
+        Whose((!Self::administers(uid)).then_some(uid))
     }
 
     /// Whether who has connected is one of them.
@@ -127,6 +153,18 @@ mod tests {
         for name in ["no-such-group", "no\0group", ""] {
             let error = Users::named(Some(name)).unwrap_err().to_string();
             assert!(error.contains("there is no group"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_user_is_told_of_his_own_programs_and_who_administers_of_all() {
+        let own = rustix::process::geteuid().as_raw();
+        let (user, other) = (own + 1, own + 2);
+        assert!(Users::seen_by(user).include(user) && !Users::seen_by(user).include(other));
+        assert!(!Users::seen_by(user).include(own) && !Users::seen_by(user).are_all());
+        for administers in [0, own] {
+            let all = Users::seen_by(administers);
+            assert!(all.include(user) && all.include(other) && all.are_all());
         }
     }
 

@@ -31,6 +31,7 @@ mod respond;
 mod responder;
 mod ring;
 mod send_queue;
+mod standing;
 pub mod state;
 mod timer;
 mod trace;
@@ -48,6 +49,7 @@ pub use injected::Injected;
 pub use qp::{Qp, TransmitOpts};
 pub use resources::MAX_RD_ATOMIC;
 pub use send_queue::MAX_MESSAGE;
+pub use standing::Standing;
 pub use state::QpType;
 pub use types::*;
 

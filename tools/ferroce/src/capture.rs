@@ -136,7 +136,7 @@ impl Session {
                 eprintln!("ferroce: the daemon has gone, and the device with it");
                 stop.store(true, Ordering::Relaxed);
             }
-            Event::PortState { .. } | Event::Port { .. } => {}
+            Event::PortState { .. } | Event::Port { .. } | Event::Faults => {}
         }
         Ok(())
     }

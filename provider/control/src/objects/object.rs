@@ -1,6 +1,8 @@
 //! The objects that are told of, and how an entry of the table says what one is.
 
-use super::WORDS;
+/// Words of an entry behind its kind that say what the object is. Those after them are numbers,
+/// which change more often.
+pub(super) const OBJECT: usize = 4;
 
 /// An object, as far as others are told of it. Objects that belong to it are named by their
 /// numbers, which are those of the entries but for queue pairs.
@@ -77,20 +79,20 @@ const MR: u64 = 4;
 const SRQ: u64 = 5;
 pub(super) const QP: u64 = 6;
 
-fn two(high: u32, low: u32) -> u64 {
+pub(super) fn two(high: u32, low: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-fn halves(word: u64) -> (u32, u32) {
+pub(super) fn halves(word: u64) -> (u32, u32) {
     ((word >> 32) as u32, word as u32)
 }
 
 /// Numbers of entries are small, so one more is 0 for none.
-fn perhaps(number: Option<u32>) -> u32 {
+pub(super) fn perhaps(number: Option<u32>) -> u32 {
     number.map_or(0, |number| number + 1)
 }
 
-fn number(perhaps: u32) -> Option<u32> {
+pub(super) fn number(perhaps: u32) -> Option<u32> {
     perhaps.checked_sub(1)
 }
 
@@ -100,8 +102,8 @@ impl Object {
     }
 
     /// Kind, and what is behind it.
-    pub(crate) fn words(&self) -> (u64, [u64; WORDS - 1]) {
-        let (kind, words) = match *self {
+    pub(crate) fn words(&self) -> (u64, [u64; OBJECT]) {
+        match *self {
             Object::Context => (CONTEXT, [0; 4]),
             Object::Pd { context, users } => (PD, [users.into(), context.into(), 0, 0]),
             Object::Cq {
@@ -123,15 +125,11 @@ impl Object {
                 ];
                 (QP, words)
             }
-        };
-
-        let mut all = [0; WORDS - 1];
-        all[..4].copy_from_slice(&words);
-        (kind, all)
+        }
     }
 
-    pub(super) fn from_words(kind: u64, words: [u64; WORDS - 1]) -> Option<Object> {
-        let [first, second, third, fourth, ..] = words;
+    pub(super) fn from_words(kind: u64, words: [u64; OBJECT]) -> Option<Object> {
+        let [first, second, third, fourth] = words;
         Some(match kind {
             CONTEXT => Object::Context,
             PD => Object::Pd {

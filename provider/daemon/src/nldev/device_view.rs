@@ -1,10 +1,12 @@
 //! What a device shows of itself.
 
+use ferroce_control::objects::QpNumbers;
 use ferroce_control::{DeviceInfo, IbPort};
 
 use super::{Client, Identifier, View};
 use crate::adapter::Adapter;
 use crate::ucma;
+use crate::users::Whose;
 
 /// The device and its identifiers.
 pub(crate) struct DeviceView<'a> {
@@ -29,9 +31,9 @@ impl View for DeviceView<'_> {
         self.adapter.totals().hw_counters()
     }
 
-    fn clients(&self, only: Option<u32>) -> Vec<Client> {
+    fn clients(&self, whose: Whose) -> Vec<Client> {
         let claims = self.adapter.claims.iter();
-        let theirs = claims.filter(|(_, claimed)| only.is_none_or(|uid| uid == claimed.uid));
+        let theirs = claims.filter(|(_, claimed)| whose.include(claimed.uid));
         let clients = theirs.map(|(slot, claimed)| Client {
             pid: claimed.pid,
             slot,
@@ -40,7 +42,14 @@ impl View for DeviceView<'_> {
         clients.collect()
     }
 
-    fn identifiers(&self, only: Option<u32>) -> Vec<Identifier> {
-        self.rdma_cm.listed(only)
+    fn numbers(&self, qp: u32) -> QpNumbers {
+        let claimed = self.adapter.claims.of((qp >> 16) as u8);
+        claimed.map_or_else(QpNumbers::default, |claimed| {
+            claimed.objects.numbers(qp as u16)
+        })
+    }
+
+    fn identifiers(&self, whose: Whose) -> Vec<Identifier> {
+        self.rdma_cm.listed(whose)
     }
 }

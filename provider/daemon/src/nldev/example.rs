@@ -1,9 +1,10 @@
 //! A device to ask about, which has no daemon.
 
-use ferroce_control::objects::{Object, QueuePair};
-use ferroce_control::{DeviceInfo, IbPort};
+use ferroce_control::objects::{Object, QpNumbers, QueuePair};
+use ferroce_control::{Counter, DeviceInfo, IbPort};
 
 use super::{Client, Identifier, View};
+use crate::users::Whose;
 
 /// A device with one program, for tests.
 pub(super) struct Device(pub(super) DeviceInfo);
@@ -25,7 +26,7 @@ impl View for Device {
         vec![("rcvd_pkts", 1 << 40), ("lifespan", 1000)]
     }
 
-    fn clients(&self, _: Option<u32>) -> Vec<Client> {
+    fn clients(&self, _: Whose) -> Vec<Client> {
         vec![Client {
             pid: 4711,
             slot: 2,
@@ -33,7 +34,14 @@ impl View for Device {
         }]
     }
 
-    fn identifiers(&self, _: Option<u32>) -> Vec<Identifier> {
+    fn numbers(&self, qp: u32) -> QpNumbers {
+        QpNumbers::counted(|counter| match counter {
+            Counter::TxPackets => qp.into(),
+            _ => 0,
+        })
+    }
+
+    fn identifiers(&self, _: Whose) -> Vec<Identifier> {
         Vec::new()
     }
 }

@@ -4,6 +4,8 @@
 use netlink_packet_core::{NLA_ALIGNTO, NLA_HEADER_SIZE, NetlinkBuffer, NlasIterator};
 use rustix::io::Errno;
 
+use crate::users::Whose;
+
 /// Bytes of `struct nlmsghdr`.
 pub(super) const HEADER: usize = 16;
 /// The most that one answer holds in bytes, as with the kernel (`NLMSG_GOODSIZE`): so it fits every
@@ -225,8 +227,8 @@ pub(super) struct Asker {
     pub(super) extended: bool,
     /// Whether he has `CAP_NET_ADMIN`.
     pub(super) net_admin: bool,
-    /// Whose objects he is told of; `None`: all users'.
-    pub(super) only: Option<u32>,
+    /// Whose objects he is told of.
+    pub(super) whose: Whose,
 }
 
 fn message(to: Asker, request: &Request<'_>, kind: u16, flags: u16, payload: &[u8]) -> Vec<u8> {

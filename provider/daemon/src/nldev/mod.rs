@@ -22,6 +22,7 @@ mod statistics;
 mod tests;
 
 use ferroce_cabi::rdma_netlink::*;
+use ferroce_control::objects::QpNumbers;
 use ferroce_control::{DeviceInfo, IbPort};
 use rustix::io::Errno;
 
@@ -30,6 +31,7 @@ use self::kernel::Kernel;
 use self::message::{Asker, Attributes, Refusal, Request, flag};
 pub(crate) use self::objects::{Client, Identifier};
 pub(crate) use self::server::Server;
+use crate::users::Whose;
 
 /// The device's index. Real devices have the lowest numbers that are free when they come, so none
 /// ever gets there.
@@ -46,9 +48,11 @@ pub(crate) trait View {
     /// `hw_counters` of each port.
     fn hw_counters(&self) -> Vec<(&'static str, u64)>;
     /// The programs that have objects, of one user or of all.
-    fn clients(&self, only: Option<u32>) -> Vec<Client>;
-    /// The connection manager's identifiers that have a device, likewise.
-    fn identifiers(&self, only: Option<u32>) -> Vec<Identifier>;
+    fn clients(&self, whose: Whose) -> Vec<Client>;
+    /// The numbers of a queue pair of one of them.
+    fn numbers(&self, qp: u32) -> QpNumbers;
+    /// The connection manager's identifiers that have a device, of one user or of all.
+    fn identifiers(&self, whose: Whose) -> Vec<Identifier>;
 }
 
 /// Whom a request is about.
@@ -213,7 +217,7 @@ fn single(
         RDMA_NLDEV_CMD_STAT_GET_STATUS => statistics::status(view, request),
         _ => match resources::kind(command) {
             Some(kind) => resources::one(view, to, request, kind),
-            None => Err(refused(view, request)),
+            None => Err(refused(view, to, request)),
         },
     };
 
@@ -221,7 +225,7 @@ fn single(
 }
 
 /// Why something is not done.
-fn refused(view: &impl View, request: &Request<'_>) -> Refusal {
+fn refused(view: &impl View, to: Asker, request: &Request<'_>) -> Refusal {
     const FIXED: Refusal = Refusal::new(
         Errno::OPNOTSUPP,
         "a ferroce device is what `ferroce up` was told to make; stop it and start another",
@@ -239,11 +243,7 @@ fn refused(view: &impl View, request: &Request<'_>) -> Refusal {
             Ok(_) => Errno::OPNOTSUPP.into(),
             Err(refusal) => refusal,
         },
-        // No counter is bound to anything.
-        RDMA_NLDEV_CMD_STAT_DEL => match statistics::port_of(view, request) {
-            Ok(_) => Errno::NOENT.into(),
-            Err(refusal) => refusal,
-        },
+        RDMA_NLDEV_CMD_STAT_DEL => statistics::not_unbound(view, to, request),
         _ => Errno::INVAL.into(),
     }
 }

@@ -25,6 +25,14 @@ pub(super) struct Kind {
     of_device: bool,
 }
 
+/// Counters of queue pairs, which are listed like objects.
+pub(super) const COUNTER: Kind = Kind::new(
+    "counter",
+    RDMA_NLDEV_ATTR_STAT_COUNTER,
+    RDMA_NLDEV_ATTR_STAT_COUNTER_ID,
+    false,
+);
+
 impl Kind {
     const fn new(name: &'static str, table: u16, number: u16, of_device: bool) -> Kind {
         Kind {
@@ -85,11 +93,11 @@ pub(super) fn kind(command: u16) -> Option<Kind> {
 
 /// How many there are.
 pub(super) fn summary(view: &impl View, to: Asker) -> Attributes {
-    let clients = view.clients(to.only);
+    let clients = view.clients(to.whose);
     let mut table = Attributes::default();
     for kind in KINDS {
         let count = match kind {
-            CM_ID => view.identifiers(to.only).len(),
+            CM_ID => view.identifiers(to.whose).len(),
             _ => clients
                 .iter()
                 .flat_map(|client| &client.objects)
@@ -150,7 +158,8 @@ pub(super) fn regions_without_counters(
     Ok(packed(view, MR, entries.iter()))
 }
 
-fn packed<'a>(
+/// Entries, in as few messages as hold them.
+pub(super) fn packed<'a>(
     view: &impl View,
     kind: Kind,
     entries: impl Iterator<Item = &'a Attributes>,
@@ -216,14 +225,14 @@ pub(super) fn one_region(
 /// Objects of a kind by their numbers, of a port or of all.
 fn entries(view: &impl View, to: Asker, kind: Kind, port: Option<u8>) -> BTreeMap<u32, Attributes> {
     if kind == CM_ID {
-        let identifiers = view.identifiers(to.only);
+        let identifiers = view.identifiers(to.whose);
         let at = identifiers
             .iter()
             .filter(|id| port.is_none_or(|port| port == id.port));
         return at.map(|id| (id.number, describe_identifier(id))).collect();
     }
 
-    let clients = view.clients(to.only);
+    let clients = view.clients(to.whose);
     let mut entries = BTreeMap::new();
     for client in &clients {
         for (index, object) in &client.objects {

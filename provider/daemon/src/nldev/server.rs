@@ -117,11 +117,10 @@ const KIND: Kind = Kind {
 impl Netlink {
     /// A socket of that process, of which nothing is known yet.
     pub(super) fn new(pid: u32, uid: u32) -> Self {
-        let administers = Users::administers(uid);
         Netlink {
             pid,
             asker: Asker {
-                only: (!administers).then_some(uid),
+                whose: Users::seen_by(uid),
                 ..Asker::default()
             },
             kernel: None,
@@ -145,7 +144,7 @@ impl Netlink {
         match control.option {
             HELLO => {
                 // Others say of themselves what they like.
-                self.asker.net_admin = on && self.asker.only.is_none();
+                self.asker.net_admin = on && self.asker.whose.are_all();
                 self.kernel = fds.pop().map(Kernel::new);
             }
             NETLINK_CAP_ACK => self.asker.capped = on,
@@ -229,7 +228,7 @@ mod tests {
                 .control(&Control::new(HELLO, 1), Vec::new())
                 .unwrap();
             assert_eq!(netlink.asker.net_admin, believed);
-            assert_eq!(netlink.asker.only.is_none(), believed);
+            assert_eq!(netlink.asker.whose.are_all(), believed);
         }
     }
 }

@@ -1,14 +1,18 @@
-//! Counters: those of the ports. None can be bound to objects or switched.
+//! Counters: those of the ports, and those of queue pairs, each of which has one by itself, as if
+//! it had been bound to it; its number is the queue pair's. None can be bound or switched.
+
+use std::collections::BTreeMap;
 
 use ferroce_cabi::rdma_netlink::*;
+use ferroce_control::objects::{Object, QueuePair};
 use netlink_packet_core::NLA_F_NESTED;
 use rustix::io::Errno;
 
 use super::message::{Asker, Attributes, Refusal, Request};
 use super::{View, device, resources};
 
-/// `RDMA_COUNTER_MODE_NONE`: queue pairs are not bound to counters by themselves.
-const MODE_NONE: u32 = 0;
+/// `RDMA_COUNTER_MODE_MANUAL`: no counter is for all queue pairs that have something in common.
+const MODE_MANUAL: u32 = 2;
 
 /// The port that a request about counters must name.
 pub(super) fn port_of(view: &impl View, request: &Request<'_>) -> Result<u8, Refusal> {
@@ -31,11 +35,7 @@ pub(super) fn of_port(
     let of = request.u32(RDMA_NLDEV_ATTR_STAT_RES)?;
     if of.is_none() {
         let port = port_of(view, request)?;
-        return Ok(counters(view, port, |entry, (name, value)| {
-            entry
-                .text(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME, name)
-                .u64(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE, value);
-        }));
+        return Ok(counters(view, port, with_value));
     }
 
     if of == Some(RDMA_NLDEV_ATTR_RES_MR.into()) {
@@ -46,8 +46,9 @@ pub(super) fn of_port(
     }
 
     if request.has(RDMA_NLDEV_ATTR_STAT_COUNTER_ID) {
-        port_of(view, request)?;
-        return Err(Errno::NOENT.into());
+        let mut out = device::handle(view);
+        out.append(&named(view, to, request)?);
+        return Ok(out);
     }
 
     if !request.has(RDMA_NLDEV_ATTR_STAT_MODE) {
@@ -55,7 +56,7 @@ pub(super) fn of_port(
     }
 
     let mut out = handle(view, port_of(view, request)?);
-    out.u32(RDMA_NLDEV_ATTR_STAT_MODE, MODE_NONE);
+    out.u32(RDMA_NLDEV_ATTR_STAT_MODE, MODE_MANUAL);
     Ok(out)
 }
 
@@ -74,18 +75,90 @@ fn counters(
     port: u8,
     describe: impl Fn(&mut Attributes, (&'static str, u64)),
 ) -> Attributes {
+    let mut out = handle(view, port);
+    table(&mut out, view.hw_counters(), describe);
+    out
+}
+
+fn table(
+    out: &mut Attributes,
+    counters: impl IntoIterator<Item = (&'static str, u64)>,
+    describe: impl Fn(&mut Attributes, (&'static str, u64)),
+) {
     let mut table = Attributes::default();
-    for counter in view.hw_counters() {
+    for counter in counters {
         let mut entry = Attributes::default();
         describe(&mut entry, counter);
         table.nest(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY | NLA_F_NESTED, &entry);
     }
-    let mut out = handle(view, port);
     out.nest(RDMA_NLDEV_ATTR_STAT_HWCOUNTERS | NLA_F_NESTED, &table);
+}
+
+fn with_value(entry: &mut Attributes, (name, value): (&'static str, u64)) {
+    entry
+        .text(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME, name)
+        .u64(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE, value);
+}
+
+/// The counters of queue pairs, by their numbers, of a port or of all. A queue pair without a port
+/// has counted nothing.
+fn of_queue_pairs(view: &impl View, to: Asker, port: Option<u8>) -> BTreeMap<u32, Attributes> {
+    let mut entries = BTreeMap::new();
+    for client in view.clients(to.whose) {
+        for (_, object) in &client.objects {
+            match object {
+                Object::Qp(qp) if qp.port != 0 && port.is_none_or(|port| port == qp.port) => {
+                    entries.insert(qp.number, of_queue_pair(view, client.pid, qp));
+                }
+                _ => {}
+            }
+        }
+    }
+    entries
+}
+
+fn of_queue_pair(view: &impl View, pid: u32, qp: &QueuePair) -> Attributes {
+    let mut entry = Attributes::default();
+    entry.u32(RDMA_NLDEV_ATTR_RES_LQPN, qp.number);
+    let mut queue_pairs = Attributes::default();
+    queue_pairs.nest(RDMA_NLDEV_ATTR_RES_QP_ENTRY, &entry);
+
+    let mut out = Attributes::default();
+    out.u32(RDMA_NLDEV_ATTR_PORT_INDEX, qp.port.into())
+        .u32(RDMA_NLDEV_ATTR_STAT_COUNTER_ID, qp.number)
+        .u8(RDMA_NLDEV_ATTR_RES_TYPE, qp.qp_type);
+    if pid != 0 {
+        out.u32(RDMA_NLDEV_ATTR_RES_PID, pid);
+    }
+
+    out.nest(RDMA_NLDEV_ATTR_RES_QP, &queue_pairs);
+    let numbers = view.numbers(qp.number);
+    let counters = numbers.counters().map(|(counter, n)| (counter.name(), n));
+    table(&mut out, counters, with_value);
     out
 }
 
-/// The counters that are bound to queue pairs: none; or the regions, which have none of their own.
+/// The counter whose number the request has (`ENOENT`: there is none).
+fn named(view: &impl View, to: Asker, request: &Request<'_>) -> Result<Attributes, Refusal> {
+    let port = port_of(view, request)?;
+    let number = request
+        .u32(RDMA_NLDEV_ATTR_STAT_COUNTER_ID)?
+        .ok_or(Errno::INVAL)?;
+    let mut entries = of_queue_pairs(view, to, Some(port));
+    entries.remove(&number).ok_or(Errno::NOENT.into())
+}
+
+/// Why a counter is not taken from its queue pair.
+pub(super) fn not_unbound(view: &impl View, to: Asker, request: &Request<'_>) -> Refusal {
+    const FIXED: Refusal = Refusal::new(
+        Errno::OPNOTSUPP,
+        "a queue pair of a ferroce device has its counter as long as it lives",
+    );
+    named(view, to, request).err().unwrap_or(FIXED)
+}
+
+/// The counters of queue pairs, of a port if the request names one; or the regions, which have none
+/// of their own.
 pub(super) fn all(
     view: &impl View,
     to: Asker,
@@ -94,7 +167,16 @@ pub(super) fn all(
     const QUEUE_PAIRS: u32 = RDMA_NLDEV_ATTR_RES_QP as u32;
     const REGIONS: u32 = RDMA_NLDEV_ATTR_RES_MR as u32;
     match request.u32(RDMA_NLDEV_ATTR_STAT_RES)? {
-        Some(QUEUE_PAIRS) => device::named(request).map(|()| Vec::new()),
+        Some(QUEUE_PAIRS) => {
+            device::named(request)?;
+            let port = device::port(view, request)?;
+            let entries = of_queue_pairs(view, to, port);
+            Ok(resources::packed(
+                view,
+                resources::COUNTER,
+                entries.values(),
+            ))
+        }
         Some(REGIONS) => resources::regions_without_counters(view, to, request),
         _ => Err(Errno::INVAL.into()),
     }

@@ -1,10 +1,12 @@
 //! Requests as bytes, and the answers that follow, attribute by attribute.
 
 mod objects;
+mod statistics;
 
 use super::answers;
 use super::example::device;
 use super::message::{Asker, HEADER, Request};
+use crate::users::Whose;
 use ferroce_cabi::rdma_netlink::*;
 
 const ASKER: Asker = Asker {
@@ -12,7 +14,7 @@ const ASKER: Asker = Asker {
     capped: true,
     extended: true,
     net_admin: false,
-    only: None,
+    whose: Whose::ALL,
 };
 const REQUEST: u16 = 1;
 const ACK: u16 = 4;
@@ -189,37 +191,6 @@ fn files_are_those_of_the_image() {
     assert_eq!(ask(&[], "uverbs"), Err(95));
     assert_eq!(ask(&[port], "rdma_cm"), Err(22));
     assert_eq!(refused(&request(get, 0, &[OURS], &[])), 22);
-}
-
-#[test]
-fn counters_are_named() {
-    let port = (RDMA_NLDEV_ATTR_PORT_INDEX, 1);
-    let get = RDMA_NLDEV_CMD_STAT_GET;
-    let answers = asked(&request(get, 0, &[OURS, port], &[]));
-    let table = value(&answers[0][HEADER..], RDMA_NLDEV_ATTR_STAT_HWCOUNTERS).unwrap();
-    let first = value(table, RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY).unwrap();
-    let name = value(first, RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME);
-    assert_eq!(name, Some(&b"rcvd_pkts\0"[..]));
-    let number = value(first, RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE);
-    assert_eq!(number, Some(&(1u64 << 40).to_ne_bytes()[..]));
-    let of = |object: u16| (RDMA_NLDEV_ATTR_STAT_RES, object.into());
-    let bound = asked(&request(
-        get,
-        DUMP,
-        &[OURS, of(RDMA_NLDEV_ATTR_RES_QP)],
-        &[],
-    ));
-    assert_eq!(bound.len(), 1);
-    assert_eq!(outline(&bound[0]), (3, 2, 0));
-    assert_eq!(
-        refused(&request(
-            get,
-            0,
-            &[OURS, port, of(RDMA_NLDEV_ATTR_RES_CQ)],
-            &[]
-        )),
-        22
-    );
 }
 
 fn number(bytes: &[u8], kind: u16) -> Option<u32> {

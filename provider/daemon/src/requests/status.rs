@@ -7,18 +7,15 @@ use ferroce_control::{ClientStatus, Status};
 use crate::adapter::Adapter;
 use crate::clients::Clients;
 use crate::ucma;
-use crate::users::Users;
 
 impl Clients {
     pub(super) fn status(&self, asker: u64, adapter: &Adapter, rdma_cm: &ucma::Server) -> Status {
         let now = Instant::now();
-        // Other users' programs are nobody's business but root's.
-        let only = self.uid_of(asker).filter(|uid| !Users::administers(*uid));
         let mut clients: Vec<ClientStatus> = self
             .connections
             .iter()
             .filter(|(id, _)| *id != asker)
-            .filter(|(_, session)| only.is_none_or(|uid| uid == session.state.uid))
+            .filter(|(_, session)| self.is_told_of(asker, session.state.uid))
             .map(|(_, session)| session.state.status(now))
             .collect();
         clients.sort_by_key(|client| (client.slot.is_none(), client.slot, client.pid));

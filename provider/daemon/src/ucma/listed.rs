@@ -6,16 +6,17 @@ use super::query;
 use super::serve::Server;
 use super::state::Ucma;
 use crate::nldev::Identifier;
+use crate::users::Whose;
 
 impl Server {
     /// The ids that have a device, as of now, of one user or of all.
-    pub(crate) fn listed(&self, only: Option<u32>) -> Vec<Identifier> {
-        self.ucma.listed(only)
+    pub(crate) fn listed(&self, whose: Whose) -> Vec<Identifier> {
+        self.ucma.listed(whose)
     }
 }
 
 impl Ucma {
-    fn listed(&self, only: Option<u32>) -> Vec<Identifier> {
+    fn listed(&self, whose: Whose) -> Vec<Identifier> {
         // An id has its device from when its address is the device's; one that listens everywhere
         // listens there, too.
         let of_device = |id: &Id| id.gid_index.is_some() || id.state == State::Listen;
@@ -23,7 +24,7 @@ impl Ucma {
         let channel_of = |id: &Id| self.channels.get(&id.channel);
         let user = |id: &Id| channel_of(id).map(|channel| channel.uid);
         known
-            .filter(|(_, id)| only.is_none() || only == user(id))
+            .filter(|(_, id)| whose.are_all() || user(id).is_some_and(|uid| whose.include(uid)))
             .map(|(number, id)| self.describe(number, id))
             .collect()
     }

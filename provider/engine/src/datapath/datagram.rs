@@ -89,6 +89,7 @@ impl Hca {
             }
             let mut inner = qp.inner.lock();
             qp.take_datagram(&mut inner, packet, arrival, keys, now);
+            qp.received(&inner, 1, arrival.bytes as u64, now);
         }
     }
 }

@@ -52,6 +52,8 @@ impl Qp {
             domain: self.domain().map(|domain| &**domain),
             counters: self.hca().counters(),
             taps: &self.hca().taps,
+            row: &self.row,
+            now,
             p_key: self.p_key(),
             paced: self.is_unreliable(),
             tapped: self.hca().taps.has(FAULTS).then_some(self),
@@ -62,10 +64,12 @@ impl Qp {
             return;
         }
 
+        let mut window = 0;
         if let Some(path) = path.as_deref() {
+            window = path.congestion.share();
             tx::with_run(Way::Path(path), source, |run| {
                 let opts = TransmitOpts {
-                    window: path.congestion.share(),
+                    window,
                     budget: TRANSMIT_BUDGET,
                     flush_acks,
                 };
@@ -91,6 +95,7 @@ impl Qp {
         };
 
         self.arm(inner);
+        self.publish(inner, window);
     }
 
     /// Sends what nobody acknowledges, as fast as its receiver takes it.
@@ -162,6 +167,7 @@ impl Qp {
         }
 
         self.arm(inner);
+        self.publish(inner, 0);
     }
 
     /// Sends an ACK that was held back, as nothing will go out beside it any more.

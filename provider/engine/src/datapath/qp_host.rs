@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ferroce_control::Counter;
 use ferroce_control::faults::Direction;
+use ferroce_control::objects::QpMoment;
 use ferroce_transport::{
     Access, Completion, Flush, Host, MemoryError, Note, PathSignal, QpEvent, RecvWqe, Selectivity,
     Sge, Time, WcData, WcStatus, WindowBind,
@@ -72,8 +73,24 @@ impl<'a> QpHost<'a> {
         }
     }
 
+    /// Counts at the device, and at the queue pair if it counts that.
     fn count(&self, counter: Counter) {
         self.qp.hca().counters().add(counter, 1);
+        self.qp.row.count(counter, 1);
+    }
+
+    /// A request has failed, other than by being flushed.
+    #[cold]
+    fn failed(&self, status: WcStatus, receive: bool) {
+        let now = self.now.as_nanos();
+        self.qp.row.failed(status as u32, receive, now);
+    }
+
+    /// The packet at hand is an RNR NAK.
+    pub(crate) fn receiver_not_ready(&self) {
+        self.count(Counter::RnrNakRetry);
+        let now = self.now.as_nanos();
+        self.qp.row.happened(QpMoment::RnrReceived, now);
     }
 
     fn atomic(
@@ -304,6 +321,7 @@ impl Host for QpHost<'_> {
             WrFlushErr => self.count(Counter::ReqCqeFlushError),
             other => {
                 self.count(Counter::ReqCqeError);
+                self.failed(other, false);
                 match other {
                     RetryExcErr => self.count(Counter::RetryExceeded),
                     RnrRetryExcErr => self.count(Counter::RnrRetryExceeded),
@@ -329,6 +347,7 @@ impl Host for QpHost<'_> {
     }
 
     fn complete_recv(&mut self, mut completion: Completion) {
+        self.qp.row.receive_completed();
         if self.qp.hca().taps.has(FAULTS) {
             self.spoil(&mut completion, Direction::In);
         }
@@ -338,6 +357,7 @@ impl Host for QpHost<'_> {
             WcStatus::WrFlushErr => self.count(Counter::RespCqeFlushError),
             other => {
                 self.count(Counter::RespCqeError);
+                self.failed(other, true);
                 if other == WcStatus::LocLenErr {
                     self.count(Counter::RespLocalLengthError);
                 }
@@ -380,7 +400,11 @@ impl Host for QpHost<'_> {
             PathSignal::Acked { .. } => {}
             PathSignal::Loss if self.sequence_nak => self.count(Counter::PacketSeqErr),
             PathSignal::Loss => self.count(Counter::ImpliedNakSeqErr),
-            PathSignal::Timeout => self.count(Counter::LocalAckTimeout),
+            PathSignal::Timeout => {
+                self.count(Counter::LocalAckTimeout);
+                let now = self.now.as_nanos();
+                self.qp.row.happened(QpMoment::TimedOut, now);
+            }
             PathSignal::Notified => self.count(Counter::CnpHandled),
         }
     }

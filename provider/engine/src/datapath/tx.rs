@@ -12,6 +12,7 @@ mod scratch;
 
 use std::sync::Arc;
 
+use ferroce_control::objects::{QpMoment, QpRow};
 use ferroce_control::{Counter, CounterPage, PortCounter};
 use ferroce_transport::{Gather, MemoryError, Sink, Time, TxPacket};
 use ferroce_wire::pkey;
@@ -65,6 +66,9 @@ pub(crate) struct Source<'a> {
     pub(crate) domain: Option<&'a Domain>,
     pub(crate) counters: &'a CounterPage,
     pub(crate) taps: &'a Taps,
+    /// The QP's own numbers.
+    pub(crate) row: &'a QpRow,
+    pub(crate) now: Time,
     /// The P_Key that the packets bear.
     pub(crate) p_key: u16,
     /// Nobody acknowledges the packets, so that they are paced.
@@ -212,6 +216,8 @@ impl Run<'_> {
         }
 
         count(Counter::TxBytes, PortCounter::TxBytes, bytes);
+        let Source { row, now, .. } = self.source;
+        row.sent(segments as u64, bytes as u64, now.as_nanos());
     }
 
     /// How many bytes may go out on the path that was used last, or when to ask again.
@@ -260,17 +266,26 @@ impl Run<'_> {
 
     /// Counts what is sent again, and what is refused.
     fn count(&self, packet: &TxPacket<'_>) {
-        let counters = self.source.counters;
+        let Source {
+            counters, row, now, ..
+        } = self.source;
+        let count = |counter| {
+            counters.add(counter, 1);
+            row.count(counter, 1);
+        };
+
         if packet.again {
-            counters.add(Counter::RetransmittedPackets, 1);
+            count(Counter::RetransmittedPackets);
+            row.happened(QpMoment::SentAgain, now.as_nanos());
         }
         match packet.ext.aeth.map(|aeth| aeth.kind()) {
-            Some(Syndrome::RnrNak { .. }) => counters.add(Counter::OutOfBuffer, 1),
-            Some(Syndrome::Nak(NakCode::PsnSequenceError)) => {
-                counters.add(Counter::SeqErrNakSent, 1);
+            Some(Syndrome::RnrNak { .. }) => {
+                count(Counter::OutOfBuffer);
+                row.happened(QpMoment::RnrSent, now.as_nanos());
             }
+            Some(Syndrome::Nak(NakCode::PsnSequenceError)) => count(Counter::SeqErrNakSent),
             Some(Syndrome::Nak(NakCode::RemoteAccessError)) => {
-                counters.add(Counter::RespRemoteAccessErrors, 1);
+                count(Counter::RespRemoteAccessErrors);
             }
             _ => {}
         }

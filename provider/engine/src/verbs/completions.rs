@@ -143,6 +143,7 @@ impl Completions {
     pub(crate) fn polled(&self) {
         if !self.polled.load(Ordering::Relaxed) {
             self.polled.store(true, Ordering::Relaxed);
+            self.of.listing.polled();
         }
     }
 
@@ -162,7 +163,7 @@ impl Completions {
         {
             *slot = entry.wc;
         }
-        self.len.store(queue.entries.len(), Ordering::Release);
+        self.holds(queue.entries.len());
         n
     }
 
@@ -171,8 +172,15 @@ impl Completions {
     pub(super) fn take_entry(&self) -> Option<Entry> {
         let mut queue = self.queue.lock();
         let entry = queue.entries.pop();
-        self.len.store(queue.entries.len(), Ordering::Release);
+        self.holds(queue.entries.len());
         entry
+    }
+
+    /// Says how many entries there are, to who does not hold the lock.
+    #[inline]
+    fn holds(&self, entries: usize) {
+        self.len.store(entries, Ordering::Release);
+        self.of.listing.held(entries);
     }
 
     /// Arms the queue for one completion event; one for a completion that came after the last poll
@@ -180,6 +188,7 @@ impl Completions {
     pub(crate) fn arm(self: &Arc<Self>, solicited_only: bool) {
         let mut queue = self.queue.lock();
         let held = queue.entries.len();
+        self.of.listing.armed(solicited_only);
         if queue.arming.arm(solicited_only, held) && self.polled.load(Ordering::Relaxed) {
             self.raise(&mut queue);
         }
@@ -212,6 +221,7 @@ impl Completions {
             if self.of.ignore_overrun {
                 queue.entries.pop();
             } else {
+                self.of.listing.overrun();
                 if !std::mem::replace(&mut queue.overrun, true)
                     && self.of.events.raise(self.of.cookie, EVENT_CQ_ERR)
                 {
@@ -235,7 +245,7 @@ impl Completions {
             tag,
         });
 
-        self.len.store(queue.entries.len(), Ordering::Release);
+        self.holds(queue.entries.len());
         if queue.arming.completed(solicited || wc.status != 0) {
             self.raise(&mut queue);
         }
@@ -260,6 +270,11 @@ impl Completions {
         self.polled.store(false, Ordering::Relaxed);
         queue.pending = 0;
         queue.due = Time::MAX;
+        if self.of.channel.is_some() {
+            let events = queue.notified + queue.owed + 1;
+            let now = timers::now().as_nanos();
+            self.of.listing.notified(events, now);
+        }
         if !batch::is_under_way() {
             self.send_event(queue);
             return;
@@ -292,7 +307,7 @@ impl Completions {
     pub(super) fn purge(&self, qpn: u32) {
         let mut queue = self.queue.lock();
         queue.entries.retain(|wc| wc.qp_num != qpn);
-        self.len.store(queue.entries.len(), Ordering::Release);
+        self.holds(queue.entries.len());
     }
 
     pub(super) fn add_user(&self) {
@@ -342,7 +357,7 @@ impl Completions {
         queue.arming.disarm();
         queue.due = Time::MAX;
         queue.owed = 0;
-        self.len.store(0, Ordering::Release);
+        self.holds(0);
         let cookie = self.of.cookie;
         let channel = self.of.channel.as_ref();
         let unread = channel.map_or(0, |c| c.take_back(|r| *r == cookie.to_ne_bytes()));

@@ -124,6 +124,7 @@ impl SendPoster<'_> {
         self.inner.expected = self.inner.transport.expected_psn();
         if self.can_wait() {
             self.inner.held = self.inner.held.and(self.posted);
+            self.qp.publish_queues(&self.inner);
             return;
         }
         let keys = hca.keys.read_recursive();
@@ -162,5 +163,11 @@ impl RecvPoster<'_> {
     fn flush(&mut self) {
         let keys = self.qp.hca().keys.read_recursive();
         self.qp.pump(&mut self.inner, &keys, timers::now(), true);
+    }
+}
+
+impl Drop for RecvPoster<'_> {
+    fn drop(&mut self) {
+        self.qp.publish_queues(&self.inner);
     }
 }

@@ -2,11 +2,12 @@
 //! in `qp_init` and ended in `qp_close`.
 
 mod modify;
+mod numbers;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
 
-use ferroce_control::objects::{Listing, Object, QueuePair};
+use ferroce_control::objects::{Listing, Object, QpRow, QueuePair};
 use ferroce_transport::{QpAttr, QpCap, QpState, QpType, Time};
 use parking_lot::Mutex;
 
@@ -95,6 +96,8 @@ pub struct Qp {
     pub(crate) touched: AtomicBool,
     /// How others are told of it.
     pub(crate) listing: Listing,
+    /// Its numbers, for others too. Written to under the lock of `inner` alone.
+    pub(crate) row: QpRow,
 }
 
 impl Qp {
@@ -154,6 +157,7 @@ impl Qp {
             sq_psn: attr.sq_psn,
             rq_psn: attr.rq_psn,
         }));
+        self.publish_attributes(&attr);
     }
 
     /// Locks if nobody holds the lock.

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use crate::datapath::held::Held;
 use crate::error::{Error, Result};
 use crate::locks;
+use crate::verbs::completions::Completions;
 use crate::verbs::context::{Context, Pd};
 use crate::verbs::cq::Cq;
 use crate::verbs::limits;
@@ -130,6 +131,9 @@ impl Qp {
                 ..QueuePair::default()
             };
 
+            let numbered = |cq: &Option<Arc<Completions>>| cq.as_ref().map(|cq| cq.listed_number());
+            let row = hca.objects.row(index, [&send_cq, &recv_cq].map(numbered));
+
             Ok(Arc::new(Qp {
                 context: context.clone(),
                 pd: pd.cloned(),
@@ -152,6 +156,7 @@ impl Qp {
                 port: AtomicU8::new(0),
                 touched: AtomicBool::new(false),
                 listing: hca.objects.enter(Object::Qp(listed)),
+                row,
             }))
         });
 
@@ -179,6 +184,7 @@ impl Qp {
         if let Some(domain) = self.domain() {
             domain.add_target(self);
         }
+        self.list(&mut self.inner.lock());
     }
 }
 

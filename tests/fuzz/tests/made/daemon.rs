@@ -50,6 +50,7 @@ pub(crate) fn control() -> Seeds {
         ("ports", Asked::Ports),
         ("receive-socket", Asked::ReceiveSocket { gid_index: 1 }),
         ("inbox", Asked::Inbox { slot: 3 }),
+        ("objects", Asked::Objects { slot: 3 }),
         (
             "join",
             Asked::JoinGroup {
@@ -101,6 +102,7 @@ pub(crate) fn control() -> Seeds {
                 name: "rping".to_owned(),
             })),
         ),
+        ("objects", Reply::Objects),
         ("held", Reply::Held),
         ("fault-added", Reply::FaultAdded { id: 3 }),
         ("faults", Reply::Faults(FaultList::default())),

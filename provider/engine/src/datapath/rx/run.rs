@@ -42,12 +42,44 @@ pub(super) struct Run<'a> {
 pub(super) struct Frame<'a> {
     pub(super) packet: Packet<'a>,
     pub(super) opened: Opened<'a>,
+    /// All of its bytes, the link's included.
+    pub(super) bytes: u64,
     /// IPv4's identification.
     pub(super) id: u16,
 }
 
-/// A queue pair that packets are for, locked.
-pub(super) type Target<'q> = (&'q Arc<Qp>, MutexGuard<'q, Inner>);
+/// A queue pair that packets are for, locked, and what it has been given of the run.
+pub(super) struct Target<'q> {
+    pub(super) qp: &'q Arc<Qp>,
+    pub(super) inner: MutexGuard<'q, Inner>,
+    packets: u64,
+    bytes: u64,
+}
+
+impl<'q> Target<'q> {
+    pub(super) fn new(qp: &'q Arc<Qp>) -> Self {
+        Target {
+            qp,
+            inner: qp.inner.lock(),
+            packets: 0,
+            bytes: 0,
+        }
+    }
+
+    /// One more packet for it.
+    #[inline]
+    pub(super) fn add(&mut self, frame: &Frame<'_>) {
+        self.packets += 1;
+        self.bytes += frame.bytes;
+    }
+
+    /// Leaves word of what came, and lets go of it.
+    pub(super) fn leave(self, now: Time) {
+        if self.packets != 0 {
+            self.qp.received(&self.inner, self.packets, self.bytes, now);
+        }
+    }
+}
 
 impl<'a> Run<'a> {
     /// The size of its packets, the last one excepted.
@@ -123,13 +155,16 @@ impl Hca {
                 continue;
             }
 
-            let Some((qp, mut inner)) = self.steer(&qps, current.take(), &frame.packet) else {
+            let Some(mut target) = self.steer(&qps, current.take(), &frame.packet, run.now) else {
                 continue;
             };
-            unacknowledged |= self.deliver(rx, (qp, &mut inner), port, run, &frame, &keys);
-            current = Some((qp, inner));
+            unacknowledged |= self.deliver(rx, &mut target, port, run, &frame, &keys);
+            current = Some(target);
         }
 
+        if let Some(target) = current {
+            target.leave(run.now);
+        }
         unacknowledged
     }
 
@@ -186,7 +221,12 @@ impl Hca {
             count(counters, port.ib_port(), counter, PortCounter::RxErrors, 1);
             return None;
         };
-        Some(Frame { packet, opened, id })
+        Some(Frame {
+            packet,
+            opened,
+            bytes: bytes.len() as u64,
+            id,
+        })
     }
 
     /// Finds the queue pair that a packet is for, and locks it if it is not the one of the packet
@@ -197,19 +237,20 @@ impl Hca {
         qps: &'q Table<Qp>,
         last: Option<Target<'q>>,
         packet: &Packet<'_>,
+        now: Time,
     ) -> Option<Target<'q>> {
         let number = packet.bth.dest_qp;
+        if let Some(target) = last {
+            if target.qp.qp_num() == number {
+                return Some(target);
+            }
+            // No thread holds the locks of two queue pairs.
+            target.leave(now);
+        }
+
         if number >> 16 != u32::from(self.slot()) {
             self.counters().add(Counter::RxMisdirected, 1);
             return None;
-        }
-
-        if let Some((qp, inner)) = last {
-            if qp.qp_num() == number {
-                return Some((qp, inner));
-            }
-            // No thread holds the locks of two queue pairs.
-            drop(inner);
         }
 
         let found = qps.find(number as u16);
@@ -217,7 +258,7 @@ impl Hca {
             self.counters().add(Counter::RxUnknownQp, 1);
         }
 
-        found.map(|qp| (qp, qp.inner.lock()))
+        found.map(Target::new)
     }
 
     /// Gives a packet to its queue pair, if its key and its source are right (section 9.6.1).
@@ -226,15 +267,18 @@ impl Hca {
     fn deliver(
         &self,
         rx: &mut RxState,
-        (qp, inner): (&Arc<Qp>, &mut Inner),
+        target: &mut Target<'_>,
         port: &impl Incoming,
         run: &Run<'_>,
         frame: &Frame<'_>,
         keys: &KeyTable,
     ) -> bool {
         let arrival = run.arrival(port, frame);
-        self.admits(qp, inner, &frame.packet, &arrival)
-            && self.take(rx, (qp, inner), &frame.packet, &arrival, keys, run.now)
+        if !self.admits(target.qp, &target.inner, &frame.packet, &arrival) {
+            return false;
+        }
+        target.add(frame);
+        self.take(rx, target, &frame.packet, &arrival, keys, run.now)
     }
 
     /// Whether a packet's key and source are right.
@@ -269,12 +313,13 @@ impl Hca {
     pub(super) fn take(
         &self,
         rx: &mut RxState,
-        (qp, inner): (&Arc<Qp>, &mut Inner),
+        target: &mut Target<'_>,
         packet: &Packet<'_>,
         arrival: &Arrival<'_>,
         keys: &KeyTable,
         now: Time,
     ) -> bool {
+        let (qp, inner) = (target.qp, &mut *target.inner);
         if qp.is_datagram() {
             qp.take_datagram(inner, packet, arrival, keys, now);
             return true;
@@ -285,6 +330,9 @@ impl Hca {
         } = &mut *inner;
         let mut host = QpHost::new(qp, keys, path.as_deref(), now);
         host.sequence_nak = count_kind(self.counters(), packet);
+        if let Some(Syndrome::RnrNak { .. }) = packet.ext.aeth.map(|aeth| aeth.kind()) {
+            host.receiver_not_ready();
+        }
         transport.receive(now, packet, &mut host);
         if let Some(failure) = host.failure() {
             qp.fails(inner, keys, now, failure);
@@ -322,9 +370,6 @@ pub(super) fn count_kind(counters: &CounterPage, packet: &Packet<'_>) -> bool {
             Counter::RxAtomicRequests
         }
         _ => {
-            if let Some(Syndrome::RnrNak { .. }) = syndrome {
-                counters.add(Counter::RnrNakRetry, 1);
-            }
             return syndrome == Some(Syndrome::Nak(NakCode::PsnSequenceError));
         }
     };

@@ -12,7 +12,8 @@ use ferroce_transport::Injected;
 use ferroce_wire::{Octets, Packet};
 
 use super::RxState;
-use super::run::{Frame, Run, count, count_kind};
+use super::run::{Frame, Run, Target, count, count_kind};
+use crate::datapath::arrival::Arrival;
 use crate::datapath::qp_host::QpHost;
 use crate::hca::Hca;
 use crate::instrument::faults::{Passing, Verdict};
@@ -101,7 +102,7 @@ impl Hca {
     ) -> bool {
         let packet = &frame.packet;
         let arrival = run.arrival(port, frame);
-        let Some((qp, inner)) = self.steer(tables.qps, None, packet) else {
+        let Some(Target { qp, inner, .. }) = self.steer(tables.qps, None, packet, run.now) else {
             return false;
         };
         if !self.admits(qp, &inner, packet, &arrival) {
@@ -166,9 +167,7 @@ impl Hca {
         if !late && verdict.damaged.is_none() {
             let arrival = run.arrival(port, frame);
             return (0..times).fold(false, |_, _| {
-                let mut inner = qp.inner.lock();
-                let target = (qp, &mut *inner);
-                self.take(rx, target, &frame.packet, &arrival, tables.keys, run.now)
+                self.given(rx, Target::new(qp), frame, &arrival, tables.keys, run.now)
             });
         }
 
@@ -270,14 +269,29 @@ impl Hca {
         let Some(frame) = self.decode(port, run.data, 0) else {
             return;
         };
-        let Some((qp, mut inner)) = self.steer(tables.qps, None, &frame.packet) else {
+        let Some(target) = self.steer(tables.qps, None, &frame.packet, run.now) else {
             return;
         };
         let arrival = run.arrival(port, &frame);
-        if self.admits(qp, &inner, &frame.packet, &arrival) {
-            let target = (qp, &mut *inner);
-            self.take(rx, target, &frame.packet, &arrival, tables.keys, run.now);
+        if self.admits(target.qp, &target.inner, &frame.packet, &arrival) {
+            self.given(rx, target, &frame, &arrival, tables.keys, run.now);
         }
+    }
+
+    /// Gives a packet to its queue pair. Returns whether the transport does not acknowledge it.
+    fn given(
+        &self,
+        rx: &mut RxState,
+        mut target: Target<'_>,
+        frame: &Frame<'_>,
+        arrival: &Arrival<'_>,
+        keys: &KeyTable,
+        now: Time,
+    ) -> bool {
+        target.add(frame);
+        let unacknowledged = self.take(rx, &mut target, &frame.packet, arrival, keys, now);
+        target.leave(now);
+        unacknowledged
     }
 
     /// Has a request refused that nothing is wrong with.

@@ -1,6 +1,8 @@
 //! The engine end to end, over a way that loses, changes, repeats and delays packets as a seed
 //! says.
 
+mod numbers;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

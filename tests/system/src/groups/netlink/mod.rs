@@ -11,6 +11,7 @@ use crate::lab::host::Host;
 use crate::lab::{Lab, Place};
 
 mod objects;
+mod queue_pairs;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -19,6 +20,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("netlink/device and link", device_and_link),
         Case::new("netlink/what is refused", refused),
         Case::new("netlink/counters", counters),
+        Case::new("netlink/counters of queue pairs", queue_pairs::counters),
         Case::new("netlink/objects of a program", objects::of_a_program),
         Case::new("netlink/objects of a connection", objects::of_a_connection),
         Case::new("netlink/found over netlink, and without it", found),

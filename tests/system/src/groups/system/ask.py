@@ -59,6 +59,9 @@ for other in range(1, 256):
         given += answer == "inbox"
         refusals.add(errno.errorcode[answer["error"]["errno"]])
 print("inboxes of others:", given)
+tables = [ask({"objects": {"slot": other}})[0] == "objects" for other in range(1, 256)]
+own = tables.pop(slot - 1)
+print(f"tables of others: {sum(tables)}, of its own: {own:d}")
 print("another user's inbox:", "EACCES" if "EACCES" in refusals else refusals)
 print("umad:", attempt(lambda: connect("umad.sock")))
 
