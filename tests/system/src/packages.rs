@@ -139,15 +139,20 @@ pub const CM: &[Need] = &[
     program("gzip", "gzip"),
 ];
 
-/// What the tests of metrics and captures run.
+/// What the tests of metrics, faults, captures and `ferroce top` run.
 pub const INSTRUMENT: &[Need] = &[
     program("perftest", "ib_write_bw"),
     program("ibverbs-utils", "ibv_rc_pingpong"),
     program("rdmacm-utils", "rping"),
     program("tshark", "tshark"),
     program("opensm", "opensm"),
-    program("iproute2", "ip"),
+    program("iproute2", "rdma"),
     program("util-linux", "nsenter"),
+    program("tmux", "tmux"),
+    file(
+        "python3-pyverbs",
+        "/usr/lib/python3/dist-packages/pyverbs/__init__.py",
+    ),
     file("python3", "/usr/bin/python3"),
     file(
         "python3-prometheus-client",

@@ -12,6 +12,7 @@ use crate::cdi::arguments::Cdi;
 use crate::env::arguments::{self as env, Env};
 use crate::fault::arguments::Fault;
 use crate::system::arguments::System;
+use crate::top::arguments::Top;
 
 const AFTER_HELP: &str = "\
 ENVIRONMENT:
@@ -149,6 +150,13 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show what programs do with the device, as it happens, and what may be wrong where they hang
+    ///
+    /// Programs, queue pairs, completion queues, memory regions and ports, with their rates; a
+    /// queue pair's details with Enter, and all keys with `h`. What is wrong, or may be, is named
+    /// in the last column. Only the user's own programs are shown, to root all. With NO_COLOR set
+    /// there are no colours.
+    Top(Top),
     /// A device of the machine's, which programs see without `ferroce run`
     #[command(subcommand)]
     System(System),

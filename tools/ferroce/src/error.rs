@@ -149,6 +149,11 @@ pub(crate) enum Error {
         "standard output is a terminal: give `-w` a file, or a pipe after it, or leave it out for text"
     )]
     Terminal,
+    /// A screen was asked for where there is none.
+    #[error(
+        "no terminal to show a screen on: `ferroce top --batch` prints what it shows, with `--json` for programs"
+    )]
+    NoTerminal,
     /// Of the machine's device; what, and what to do.
     #[error("{0}")]
     System(String),

@@ -20,6 +20,7 @@ mod run;
 mod sanitizer;
 mod show;
 mod system;
+mod top;
 mod turn;
 mod wait;
 
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
             part::become_part("k8s-device-plugin", &dir, &options)
         }
         Command::Status { json } => show::status(&dir, json),
+        Command::Top(top) => top::top(&dir, &top),
         Command::Metrics { listen } => metrics::metrics(&dir, listen),
         Command::Capture(options) => capture::capture(&dir, &options),
         Command::Devices { check: false, json } => show::devices(&dir, json),

@@ -205,11 +205,16 @@ fn duration(seconds: u64) -> String {
 
 /// Prints; a reader that has had enough (`| head`) is no error.
 pub(crate) fn print(text: impl AsRef<[u8]>) -> Result<ExitCode, Error> {
-    match io::stdout().write_all(text.as_ref()) {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::io("writing to standard output")(e))
-        }
-        _ => Ok(ExitCode::SUCCESS),
+    printed(text).map(|_| ExitCode::SUCCESS)
+}
+
+/// Prints at once; returns whether the reader is still there.
+pub(crate) fn printed(text: impl AsRef<[u8]>) -> Result<bool, Error> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_ref()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(e) => Err(Error::io("writing to standard output")(e)),
     }
 }
 

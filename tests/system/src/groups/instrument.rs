@@ -3,6 +3,7 @@
 
 mod capture;
 mod faults;
+mod top;
 
 use std::collections::HashMap;
 use std::fs;
@@ -49,6 +50,7 @@ pub(crate) fn cases() -> Vec<Case> {
         .into_iter()
         .chain(faults::cases())
         .chain(capture::cases())
+        .chain(top::cases())
         .collect()
 }
 

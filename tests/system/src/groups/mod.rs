@@ -124,7 +124,7 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         name: "instrument",
-        about: "metrics, as Prometheus' own parser reads them; faults on command; captures, as tshark reads them",
+        about: "metrics, as Prometheus' own parser reads them; `ferroce fault`, `capture` and `top`",
         needs: packages::INSTRUMENT,
         product: true,
         company: Company::AsOne,

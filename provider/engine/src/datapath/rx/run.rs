@@ -181,8 +181,7 @@ impl Hca {
     ) {
         if let Some(time) = captured {
             let look = port.look(run.datagram.port);
-            self.taps
-                .came(time, &run.came(look, bytes, place, frame));
+            self.taps.came(time, &run.came(look, bytes, place, frame));
         }
     }
 

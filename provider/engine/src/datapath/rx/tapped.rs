@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use ferroce_control::faults::{Damage, Direction, Lane};
 use ferroce_control::{Counter, PortCounter};
-use ferroce_transport::Injected;
+use ferroce_transport::{Injected, Time};
 use ferroce_wire::{Octets, Packet};
 
 use super::RxState;

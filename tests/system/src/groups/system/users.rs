@@ -98,6 +98,7 @@ fn programs(site: &Site) -> Ending {
     let lines = [
         format!("{FERROCE} status"),
         format!("{FERROCE} run -- rdma resource show ctx"),
+        format!("{FERROCE} top --batch -n 1"),
     ];
     let ending = lines.iter().enumerate().try_for_each(|(n, line)| {
         let seen = |user: &str, who: &str| -> Result<bool, Stop> {
@@ -127,6 +128,7 @@ fn reach(site: &Site) -> Ending {
         &asked,
         &[
             "inboxes of others: 0",
+            "tables of others: 0, of its own: 1",
             "another user's inbox: EACCES",
             "umad: EACCES",
             "another steering: EPERM",
