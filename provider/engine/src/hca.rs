@@ -2,6 +2,7 @@
 
 mod clock;
 mod control;
+mod faults;
 mod notices;
 mod open;
 mod sockets;

@@ -34,8 +34,8 @@ impl Injected {
 }
 
 impl Qp {
-    /// Whether [`refuse_request`](Self::refuse_request) would refuse the packet: only a request with
-    /// the expected PSN can be.
+    /// Whether [`refuse_request`](Self::refuse_request) would refuse the packet: only a request
+    /// with the expected PSN can be.
     pub fn may_refuse(&self, packet: &Packet<'_>) -> bool {
         let service = match self.config.qp_type {
             QpType::Rc => Service::Rc,

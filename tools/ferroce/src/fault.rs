@@ -48,7 +48,10 @@ pub(crate) fn fault(dir: &RuntimeDir, command: &Command) -> Result<ExitCode, Err
 }
 
 fn add(client: &mut Client, add: &Add) -> Result<ExitCode, Error> {
-    let fault = add.options.fault(random()).map_err(Error::Usage)?;
+    let fault = add
+        .options
+        .fault(random::<u32>().into())
+        .map_err(Error::Usage)?;
     let added = add_all(client, vec![fault])?;
     match add.json {
         true => print(pretty(&added[0])?),
@@ -197,7 +200,10 @@ fn often(fault: &Fault) -> String {
         (often.rate != Share::ALL).then(|| often.rate.to_string()),
         often.nth.map(|nth| format!("number {nth}")),
         often.every.map(|every| format!("one in {every}")),
-        often.count.map(|count| format!("{count} times")),
+        often.count.map(|count| match count {
+            1 => "once".to_owned(),
+            count => format!("{count} times"),
+        }),
         fault.lasts.map(|lasts| format!("for {lasts}")),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")

@@ -1,8 +1,8 @@
 //! Faults on command: what is to go wrong, for whom, how often and for how long. One vocabulary for
 //! the command line, scenario files, the protocol and what is shown.
 //!
-//! What becomes of a packet follows from the fault's seed and from the packet's place among those of
-//! its queue pair that the fault is about ([`schedule`]): a run that is repeated has the same, and
+//! What becomes of a packet follows from the fault's seed and from the packet's place among those
+//! of its queue pair that the fault is about (`schedule`): a run that is repeated has the same, and
 //! queue pairs have nothing to do with each other. Nothing is carried out here.
 
 mod expression;

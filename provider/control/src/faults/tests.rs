@@ -234,7 +234,7 @@ fn a_seed_means_the_same_for_ever() {
     assert_eq!(hit(&fault, LANE, 500), SEVENTH);
 }
 
-const SEVENTH: &[u64] = &[];
+const SEVENTH: &[u64] = &[282, 285, 297, 391];
 
 #[test]
 fn pages_tell_hits_of_their_own_fault_alone() {

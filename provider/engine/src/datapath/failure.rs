@@ -29,7 +29,10 @@ impl QpHost<'_> {
     #[cold]
     pub(super) fn spoil(&mut self, completion: &mut Completion, direction: Direction) {
         if !self.spoilt {
-            self.spoilt = self.qp.spoil(completion, direction);
+            let hca = self.qp.hca();
+            let qp = (self.qp.qp_num(), self.qp.ordinal);
+            let faults = &hca.taps.faults;
+            self.spoilt = faults.spoil(qp, completion, direction, hca.counters());
         } else if completion.status == WcStatus::Success {
             completion.status = WcStatus::WrFlushErr;
         }

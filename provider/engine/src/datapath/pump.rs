@@ -7,7 +7,7 @@ use crate::datapath::failure::Failure;
 use crate::datapath::held::Held;
 use crate::datapath::qp_host::QpHost;
 use crate::datapath::tx::{self, NoPath, Source, Way};
-use crate::instrument::FAULTS;
+use crate::instrument::{FAULTS, Tapped};
 use crate::memory::keys::KeyTable;
 use crate::progress::timers;
 use crate::tuning::{MIN_ACK_DELAY, PACED_BUDGET, TRANSMIT_BUDGET};
@@ -56,7 +56,7 @@ impl Qp {
             now,
             p_key: self.p_key(),
             paced: self.is_unreliable(),
-            tapped: self.hca().taps.has(FAULTS).then_some(self),
+            tapped: self.tapped(),
         };
 
         if source.paced {
@@ -96,6 +96,17 @@ impl Qp {
 
         self.arm(inner);
         self.publish(inner, window);
+    }
+
+    /// What its packets are looked at for by themselves, if for anything.
+    #[inline]
+    fn tapped(&self) -> Option<Tapped<'_>> {
+        let taps = &self.hca().taps;
+        taps.has(FAULTS).then_some(Tapped {
+            taps,
+            qp: self.qp_num(),
+            ordinal: self.ordinal,
+        })
     }
 
     /// Sends what nobody acknowledges, as fast as its receiver takes it.
@@ -188,8 +199,8 @@ impl Qp {
         }
     }
 
-    /// The queue pair fails with a completion: it had no room (the CQ has said so by its own event),
-    /// or a fault has made it an error.
+    /// The queue pair fails with a completion: it had no room (the CQ has said so by its own
+    /// event), or a fault has made it an error.
     pub(crate) fn fails(&self, inner: &mut Inner, keys: &KeyTable, now: Time, failure: Failure) {
         let event = match failure {
             Failure::Overrun => Some(QpEvent::Fatal),

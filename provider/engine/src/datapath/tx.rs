@@ -21,12 +21,11 @@ use ferroce_wire::{Header, NakCode, Syndrome, opcode};
 use self::scratch::{MAX_IOVECS, SCRATCH, Scratch};
 use crate::datapath::path::Path;
 use crate::hca::Hca;
-use crate::instrument::{self, CAPTURE, Taps};
+use crate::instrument::{self, CAPTURE, Tapped, Taps};
 use crate::memory::keys::{KeyTable, Peer};
 use crate::port::{Exit, Outgoing};
 use crate::progress::timers;
 use crate::verbs::ah_table::AhTable;
-use crate::verbs::qp::Qp;
 use crate::verbs::xrc::Domain;
 
 /// Where packets go.
@@ -73,8 +72,8 @@ pub(crate) struct Source<'a> {
     pub(crate) p_key: u16,
     /// Nobody acknowledges the packets, so that they are paced.
     pub(crate) paced: bool,
-    /// Each packet of this queue pair is looked at by itself (`instrument`).
-    pub(crate) tapped: Option<&'a Qp>,
+    /// Each packet is looked at by itself.
+    pub(crate) tapped: Option<Tapped<'a>>,
 }
 
 /// A sink that gathers from registered memory and sends on one path at a time.
@@ -192,7 +191,10 @@ impl Run<'_> {
         let sent = pkey::is_valid(self.source.p_key)
             && match self.source.tapped {
                 None => exit.send(&mut self.scratch.iov[first..], segment).is_ok(),
-                Some(qp) => instrument::leave(qp, path, &mut self.scratch.iov[first..]).is_ok(),
+                Some(tapped) => {
+                    let iov = &mut self.scratch.iov[first..];
+                    instrument::leave(tapped, counters, path, iov).is_ok()
+                }
             };
         if !sent {
             // Lost like any packet: the transport sends it again or reports the peer unreachable,

@@ -80,13 +80,6 @@ impl Hca {
         }
     }
 
-    /// Takes the faults of this program as the daemon has them now.
-    pub(crate) fn renew_faults(&self) {
-        if let Ok(given) = self.control.ask(|daemon| daemon.my_faults()) {
-            self.take_faults(&given);
-        }
-    }
-
     /// The daemon left, and with it the sockets' steering: every QP fails, as when an adapter is
     /// pulled.
     fn fail_all(&self) {

@@ -6,18 +6,16 @@ use std::sync::Arc;
 
 use ferroce_control::CounterPage;
 use ferroce_control::faults::{
-    Action, Course, Damage, Direction, Draw, Given, GivenFaults, Lane, Nak, QpNumber, Status, Verb,
+    Action, Course, Damage, Direction, Draw, Fault, Given, GivenFaults, Lane, Nak, QpNumber,
+    Status, Verb,
 };
 use ferroce_transport::{Completion, Duration, Injected, Time, WcStatus};
 use ferroce_wire::Packet;
 use parking_lot::{Mutex, RwLock};
 
-use super::FAULTS;
 use super::faults_held::Held;
 use crate::error::{Error, Result};
-use crate::hca::Hca;
 use crate::progress::timers;
-use crate::verbs::qp::Qp;
 
 /// The faults, and the packets that they hold back.
 #[derive(Default)]
@@ -36,7 +34,9 @@ struct Armed {
 
 /// A packet that faults are asked about.
 pub(crate) struct Passing<'a> {
-    pub(crate) qp: &'a Qp,
+    /// The queue pair's number, and which of the program's it is.
+    pub(crate) qp: u32,
+    pub(crate) ordinal: u32,
     /// The queue pair at the other end, if that is known.
     pub(crate) peer: Option<u32>,
     pub(crate) direction: Direction,
@@ -88,7 +88,7 @@ impl Armed {
         let numbered = |wanted: Option<QpNumber>, number: Option<u32>| {
             wanted.is_none_or(|wanted| number == Some(wanted.0))
         };
-        numbered(whom.qp, Some(passing.qp.qp_num()))
+        numbered(whom.qp, Some(passing.qp))
             && numbered(whom.peer_qp, passing.peer)
             && action.fits(passing.packet)
             && (whom.packets.as_ref())
@@ -138,7 +138,7 @@ impl Verdict {
 
 impl Faults {
     /// From now on it is these. What has begun goes on. Returns whether there are any.
-    fn replace(&self, given: &GivenFaults, counters: &CounterPage) -> bool {
+    pub(crate) fn replace(&self, given: &GivenFaults, counters: &CounterPage) -> bool {
         let now = timers::now();
         let mut list = self.list.write();
         let known = |id| list.iter().find(|armed| armed.given.id == id).cloned();
@@ -164,7 +164,7 @@ impl Faults {
     pub(crate) fn judge(&self, passing: &Passing<'_>, counters: &CounterPage) -> Verdict {
         let mut verdict = Verdict::default();
         let lane = Lane {
-            ordinal: passing.qp.ordinal,
+            ordinal: passing.ordinal,
             direction: passing.direction,
         };
 
@@ -183,7 +183,7 @@ impl Faults {
             counters.hit(armed.given.place);
             tracing::debug!(
                 fault = armed.given.id,
-                qpn = passing.qp.qp_num(),
+                qpn = passing.qp,
                 psn = passing.packet.bth.psn,
                 "{} hits {}",
                 armed.given.fault.action,
@@ -197,33 +197,36 @@ impl Faults {
         verdict
     }
 
-    /// The status with which a request that has succeeded is to complete, if it is another.
-    fn spoils(
+    /// Has a completion that is a success be an error, where that is asked for. Returns whether it is.
+    pub(crate) fn spoil(
         &self,
-        qp: &Qp,
-        peer: u32,
+        (qp, ordinal): (u32, u32),
+        completion: &mut Completion,
         direction: Direction,
         counters: &CounterPage,
-    ) -> Option<Status> {
-        let lane = Lane {
-            ordinal: qp.ordinal,
-            direction,
-        };
+    ) -> bool {
+        if completion.status != WcStatus::Success {
+            return false;
+        }
+        let lane = Lane { ordinal, direction };
         let now = timers::now();
-        self.list().iter().find_map(|armed| {
-            let fault = &armed.given.fault;
-            let Action::WcError { status } = fault.action else {
-                return None;
+        for armed in self.list().iter() {
+            let Fault { action, whom, .. } = &armed.given.fault;
+            let Action::WcError { status } = *action else {
+                continue;
             };
-            let of_qp = fault.whom.qp.is_none_or(|wanted| wanted.0 == qp.qp_num())
-                && fault.whom.peer_qp.is_none_or(|wanted| wanted.0 == peer);
-            let about = armed.until > now && of_qp && fault.whom.direction == direction;
-            if !about || armed.draws(lane, false).is_none() {
-                return None;
+            let about = armed.until > now
+                && whom.direction == direction
+                && whom.qp.is_none_or(|wanted| wanted.0 == qp)
+                && (whom.peer_qp).is_none_or(|wanted| wanted.0 == completion.src_qp);
+            if about && armed.draws(lane, false).is_some() {
+                counters.hit(armed.given.place);
+                completion.status = wc_status(status);
+                completion.solicited = true;
+                return true;
             }
-            counters.hit(armed.given.place);
-            Some(status)
-        })
+        }
+        false
     }
 
     /// Whether a verb may be carried out.
@@ -256,57 +259,11 @@ impl Faults {
     }
 
     /// A queue pair has gone: nothing of it is kept.
-    fn forget(&self, ordinal: u32) {
+    pub(crate) fn forget(&self, ordinal: u32) {
         for armed in self.list().iter() {
             let mut courses = armed.courses.lock();
             courses.retain(|lane, _| lane.ordinal != ordinal);
         }
-    }
-}
-
-impl Hca {
-    /// The device has just been opened: it begins with the faults that there are.
-    pub(crate) fn begin_with_faults(self: &Arc<Self>) {
-        self.taps.faults.held.belongs_to(self);
-        self.renew_faults();
-    }
-
-    /// From now on the faults are these.
-    pub(crate) fn take_faults(&self, given: &GivenFaults) {
-        let any = self.taps.faults.replace(given, self.counters());
-        self.taps.set(FAULTS, any);
-    }
-
-    /// Whether a verb may be carried out.
-    pub(crate) fn allows(&self, verb: Verb) -> Result<()> {
-        self.taps.allows(verb, |place| self.counters().hit(place))
-    }
-
-    /// A queue pair has gone.
-    pub(crate) fn forget_faults_of(&self, qp: &Qp) {
-        if self.taps.has(FAULTS) {
-            self.taps.faults.forget(qp.ordinal);
-        }
-    }
-}
-
-impl Qp {
-    /// What faults make of a completion. Returns whether the queue pair fails with it.
-    #[cold]
-    pub(crate) fn spoil(&self, completion: &mut Completion, direction: Direction) -> bool {
-        let hca = self.hca();
-        if completion.status != WcStatus::Success || !hca.taps.has(FAULTS) {
-            return false;
-        }
-        let status = hca
-            .taps
-            .faults
-            .spoils(self, completion.src_qp, direction, hca.counters());
-        if let Some(status) = status {
-            completion.status = wc_status(status);
-            completion.solicited = true;
-        }
-        status.is_some()
     }
 }
 

@@ -12,9 +12,9 @@ use parking_lot::Mutex;
 use super::Taps;
 use super::faults_out::send;
 use crate::datapath::path::Path;
-use crate::hca::Hca;
+use crate::port::address::PathKey;
 use crate::port::recvmsg::Datagram;
-use crate::progress::timers::{self, Alarm, Alarmed, Alarms};
+use crate::progress::timers::{self, Alarm, Alarmed};
 use crate::tuning::{HELD_BYTES, OVERTAKEN_WITHIN};
 
 /// A packet that waits.
@@ -59,11 +59,23 @@ impl Waiting {
     }
 }
 
+/// Whose packets they are.
+pub(crate) trait Keeper: Send + Sync {
+    /// Has an alarm come up then.
+    fn wake_at(&self, at: Time, alarm: Alarm);
+
+    /// The path with this key, if it is in use.
+    fn path_of(&self, key: &PathKey) -> Option<Arc<Path>>;
+
+    /// Packets whose time has come. Nothing is locked.
+    fn go_on(&self, packets: Vec<Waiting>);
+}
+
 /// Those that wait.
 #[derive(Default)]
 pub(crate) struct Held {
     queue: Mutex<Queue>,
-    hca: OnceLock<Weak<Hca>>,
+    keeper: OnceLock<Weak<dyn Keeper>>,
 }
 
 /// When it is a packet's turn, and which packet of those of that moment it is.
@@ -122,8 +134,18 @@ impl Queue {
 
 impl Held {
     /// Whose packets they are.
-    pub(super) fn belongs_to(&self, hca: &Arc<Hca>) {
-        let _ = self.hca.set(Arc::downgrade(hca));
+    pub(crate) fn belongs_to(&self, keeper: Weak<dyn Keeper>) {
+        let _ = self.keeper.set(keeper);
+    }
+
+    fn keeper(&self) -> Option<Arc<dyn Keeper>> {
+        self.keeper.get().and_then(Weak::upgrade)
+    }
+
+    /// The path that this is, for who keeps it.
+    pub(super) fn path(&self, path: &Path) -> Option<Arc<Path>> {
+        let found = self.keeper()?.path_of(&path.key)?;
+        std::ptr::eq(&*found, path).then_some(found)
     }
 
     /// Holds a packet for so long. Those of one queue pair and way keep their order. One that there
@@ -172,10 +194,10 @@ impl Held {
     }
 
     fn wake_at(self: &Arc<Self>, at: Time) {
-        if let Some(hca) = self.hca.get().and_then(Weak::upgrade) {
+        if let Some(keeper) = self.keeper() {
             let of = Arc::downgrade(self) as Weak<dyn Alarmed>;
             // Handles of objects count from 1.
-            hca.add_alarm(at, Alarm { handle: 0, of });
+            keeper.wake_at(at, Alarm { handle: 0, of });
         }
     }
 }
@@ -183,10 +205,10 @@ impl Held {
 impl Alarmed for Held {
     fn alarm(self: Arc<Self>, now: Time) {
         let due = self.queue.lock().due(now);
-        if let Some(hca) = self.hca.get().and_then(Weak::upgrade)
+        if let Some(keeper) = self.keeper()
             && !due.is_empty()
         {
-            hca.go_on(due);
+            keeper.go_on(due);
         }
     }
 }

@@ -1,53 +1,56 @@
 //! Packets that leave, one by one, and what faults make of each.
 
 use std::io;
-use std::sync::Arc;
 
-use ferroce_control::Counter;
 use ferroce_control::faults::{Damage, Direction, Lane};
+use ferroce_control::{Counter, CounterPage};
 use ferroce_wire::{ICRC_LEN, Packet};
 
 use super::faults::Passing;
-use super::{CAPTURE, FAULTS, Taps, Waiting};
+use super::{CAPTURE, FAULTS, Tapped, Taps, Waiting};
 use crate::datapath::path::Path;
 use crate::memory::guard;
 use crate::port::Outgoing;
 use crate::progress::timers;
-use crate::verbs::qp::Qp;
 
 /// Sends the one packet that `iov` describes, if faults let it go. What is lost on the way has been
 /// sent, as far as its sender knows.
 #[cold]
-pub(crate) fn leave(qp: &Qp, path: &Path, iov: &mut [libc::iovec]) -> io::Result<()> {
-    let hca = qp.hca();
-    let qpn = qp.qp_num();
-    if !hca.taps.has(FAULTS) {
-        return hand_over(&hca.taps, qpn, path, iov);
+pub(crate) fn leave(
+    tapped: Tapped<'_>,
+    counters: &CounterPage,
+    path: &Path,
+    iov: &mut [libc::iovec],
+) -> io::Result<()> {
+    let Tapped { taps, qp, ordinal } = tapped;
+    if !taps.has(FAULTS) {
+        return hand_over(taps, qp, path, iov);
     }
 
     let mut bytes = gathered(iov)?;
     let lead = path.exit.lead_len();
     let Ok(packet) = Packet::parse(&bytes[lead..]) else {
-        return hand_over(&hca.taps, qpn, path, iov);
+        return hand_over(taps, qp, path, iov);
     };
 
     let lane = Lane {
-        ordinal: qp.ordinal,
+        ordinal,
         direction: Direction::Out,
     };
     let passing = Passing {
         qp,
+        ordinal,
         peer: Some(packet.bth.dest_qp),
         direction: Direction::Out,
         packet: &packet,
         length: bytes.len() - lead,
         refusable: false,
     };
-    let verdict = hca.taps.faults.judge(&passing, hca.counters());
+    let verdict = taps.faults.judge(&passing, counters);
     let headers = usize::from(packet.info.header_len);
     let payload = packet.payload.len();
 
-    let held = &hca.taps.faults.held;
+    let held = &taps.faults.held;
     let overtaken = held.overtaken(lane);
     if let Some((damage, random)) = verdict.damaged {
         let place = lead + headers;
@@ -63,7 +66,6 @@ pub(crate) fn leave(qp: &Qp, path: &Path, iov: &mut [libc::iovec]) -> io::Result
             }
             // Who would notice is a program of this very device, whose counters are one sum.
             Damage::Icrc => {
-                let counters = hca.counters();
                 counters.add(Counter::RxPackets, 1);
                 counters.add(Counter::RxBytes, bytes.len() as u64);
                 counters.add(Counter::RxIcrcErrors, 1);
@@ -75,17 +77,17 @@ pub(crate) fn leave(qp: &Qp, path: &Path, iov: &mut [libc::iovec]) -> io::Result
     let sent = match (verdict.lost, verdict.delayed, verdict.overtaken) {
         (true, ..) => Ok(()),
         (_, None, false) => {
-            let first = send(&hca.taps, qpn, path, &mut bytes);
+            let first = send(taps, qp, path, &mut bytes);
             match verdict.twice {
-                true => first.and_then(|()| send(&hca.taps, qpn, path, &mut bytes)),
+                true => first.and_then(|()| send(taps, qp, path, &mut bytes)),
                 false => first,
             }
         }
-        (_, delayed, _) => match hca.known_path(path) {
+        (_, delayed, _) => match held.path(path) {
             Some(path) => {
                 for _ in 0..=usize::from(verdict.twice) {
                     let packet = Waiting::Leaving {
-                        qpn,
+                        qpn: qp,
                         path: path.clone(),
                         bytes: bytes.clone(),
                     };
@@ -96,13 +98,13 @@ pub(crate) fn leave(qp: &Qp, path: &Path, iov: &mut [libc::iovec]) -> io::Result
                 }
                 Ok(())
             }
-            None => send(&hca.taps, qpn, path, &mut bytes),
+            None => send(taps, qp, path, &mut bytes),
         },
     };
 
     // They were to be overtaken by this one.
     for waiting in overtaken {
-        waiting.leave(&hca.taps);
+        waiting.leave(taps);
     }
     sent
 }
@@ -166,13 +168,5 @@ pub(crate) fn flip(bytes: &mut [u8], random: u64) {
     let bits = bytes.len() as u64 * 8;
     if let Some(bit) = random.checked_rem(bits) {
         bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
-    }
-}
-
-impl crate::hca::Hca {
-    /// The path that this is, for who keeps it.
-    fn known_path(&self, path: &Path) -> Option<Arc<Path>> {
-        let found = self.path_of(&path.key)?;
-        std::ptr::eq(&*found, path).then_some(found)
     }
 }

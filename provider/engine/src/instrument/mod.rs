@@ -20,7 +20,7 @@ use self::faults::Faults;
 use crate::error::Result;
 
 pub(crate) use self::capture::{Came, Look};
-pub(crate) use faults_held::Waiting;
+pub(crate) use faults_held::{Keeper, Waiting};
 pub(crate) use faults_out::{flip, leave};
 
 /// Bits of the word: there are faults…
@@ -41,6 +41,16 @@ pub(crate) struct Taps {
     queue_pairs: AtomicU32,
 }
 
+/// A queue pair whose packets are looked at by themselves.
+#[derive(Clone, Copy)]
+pub(crate) struct Tapped<'a> {
+    pub(crate) taps: &'a Taps,
+    /// Its number.
+    pub(crate) qp: u32,
+    /// Which of the program's it is.
+    pub(crate) ordinal: u32,
+}
+
 impl Taps {
     /// Whether one of these is on.
     #[inline]
@@ -49,7 +59,7 @@ impl Taps {
     }
 
     /// Switches these on or off. What is under way may end as it has begun.
-    fn set(&self, which: u32, on: bool) {
+    pub(crate) fn set(&self, which: u32, on: bool) {
         match on {
             true => self.on.fetch_or(which, Relaxed),
             false => self.on.fetch_and(!which, Relaxed),

@@ -101,7 +101,7 @@ impl Qp {
         }
 
         self.listing.remove();
-        hca.forget_faults_of(self);
+        hca.forget_faults_of(self.ordinal);
         if let Some(domain) = self.domain() {
             domain.remove_target(self.number);
         }

@@ -33,15 +33,11 @@ fn parse(text: &str) -> Result<Vec<Fault>, String> {
     }
 
     // Two faults of one seed would hit the same packets.
-    let seed = |nth: u64| {
-        scenario
-            .seed
-            .map_or_else(random, |seed| u64::from(seed) + nth)
-    };
+    let first = u64::from(scenario.seed.unwrap_or_else(random));
     let faults = scenario.fault.iter().zip(0_u64..);
     faults
         .map(|(options, nth)| {
-            let fault = options.fault(seed(nth));
+            let fault = options.fault(first + nth);
             fault.map_err(|why| format!("fault {} of the file: {why}", nth + 1))
         })
         .collect()

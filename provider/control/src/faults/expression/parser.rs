@@ -215,8 +215,8 @@ fn names<T>(list: &[(&str, T)]) -> String {
     names.join(", ")
 }
 
-/// An opcode's name in one word: `RC RDMA WRITE Last with Immediate` and `rc_write_last_with_immediate`
-/// become the same.
+/// An opcode's name in one word: `RC RDMA WRITE Last with Immediate` and
+/// `rc_write_last_with_immediate` become the same.
 fn opcode_name(text: &str) -> String {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric());
     let words = words.filter(|word| !word.is_empty() && !word.eq_ignore_ascii_case("rdma"));

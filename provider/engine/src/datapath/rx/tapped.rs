@@ -1,7 +1,8 @@
-//! A run while something is on (`instrument`): its packets one by one, and what faults make of each.
+//! A run while something is on (`instrument`): its packets one by one, and what faults make of
+//! each.
 //!
-//! A packet is checked, steered and admitted as ever, and only then asked about. What comes late, or
-//! changed, comes as a run of its own, of which it is known that it is as it was sent.
+//! A packet is checked, steered and admitted as ever, and only then asked about. What comes late,
+//! or changed, comes as a run of its own, of which it is known that it is as it was sent.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -110,7 +111,8 @@ impl Hca {
         }
 
         let passing = Passing {
-            qp,
+            qp: qp.qp_num(),
+            ordinal: qp.ordinal,
             peer: Some(inner.transport.query().dest_qp_num),
             direction: Direction::In,
             packet,

@@ -1,13 +1,46 @@
 //! Requests that are refused, completions and verbs that fail.
 
-use super::{Scene, said};
+use super::{LIMIT, Scene, said};
 use crate::harness::case::{Ending, Stop};
+use crate::harness::process::{self, Finished, Running};
 
 /// A requester waits and sends again, for ever where it is to (rnr_retry 7); or it gives up.
 pub(super) fn not_ready(scene: &Scene<'_>) -> Ending {
     let line = "ibv_rc_pingpong -g 0 -c -n 100";
     scene.survives("--rnr --count 5", line, ("rnr_nak_retry_err", 1))?;
-    scene.clear()
+    scene.clear()?;
+
+    // Its client retries never, and does not look at the status that it gets: the counter tells.
+    scene.add("--rnr")?;
+    let before = scene.counter("retry_rnr_exceeded_err")?;
+    let ends = [(scene.server(), "-b"), (scene.client(), "-s")];
+    let mut running = Vec::new();
+    for (host, option) in ends {
+        let mut command = host.run("ucmatose");
+        let port = scene.port.to_string();
+        command.args([option, &scene.server().address, "-p", &port, "-C", "10"]);
+        running.push(process::spawn(
+            command,
+            scene.dir(),
+            &format!("ucmatose{option}"),
+        )?);
+        let mut wait = scene.server().ferroce();
+        wait.args(["wait", &port]);
+        process::run(wait, scene.dir(), "wait", LIMIT)?;
+    }
+    let gave_up = |_: &Running| {
+        let now = scene.counter("retry_rnr_exceeded_err");
+        now.is_ok_and(|now| now > before)
+    };
+    let given_up = running[1].wait_until(LIMIT, gave_up);
+    let ended: Vec<Finished> = running.into_iter().map(Running::kill).collect();
+    match given_up {
+        true => Ok(()),
+        false => {
+            let what = "the requester does not give up";
+            Err(Stop::with(what, &[&ended[0], &ended[1]]))
+        }
+    }
 }
 
 /// The requester's work request ends with what the NAK says, as the program says.

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::groups::cm::counter;
 use crate::harness::case::{Case, Ending, Stop};
 use crate::harness::process::{self, Finished};
+use crate::lab::environment::counter;
 use crate::lab::host::Host;
 use crate::lab::{Lab, Place, Site};
 use crate::programs::perftest::{Ends, Pair};

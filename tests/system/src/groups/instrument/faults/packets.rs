@@ -50,7 +50,7 @@ pub(super) fn damaged(scene: &Scene<'_>) -> Ending {
 pub(super) fn wrong_data(scene: &Scene<'_>) -> Ending {
     for way in ["", " --in"] {
         let before = scene.counter("rx_icrc_encapsulated")?;
-        scene.add(&format!("--corrupt payload --nth 20{way}"))?;
+        scene.add(&format!("--corrupt payload --nth 800{way}"))?;
         let ends = scene.streams()?;
         if ends.iter().all(all_right) || scene.counter("rx_icrc_encapsulated")? != before {
             let what = "the data are right, or a CRC has told";
@@ -103,8 +103,8 @@ pub(super) fn same_seed(scene: &Scene<'_>) -> Ending {
     }
 }
 
-/// Which of a client's packets are lost, counted from its first. Nobody acknowledges them, so none is
-/// sent again.
+/// Which of a client's packets are lost, counted from its first. Nobody acknowledges them, so none
+/// is sent again.
 fn lost_places(scene: &Scene<'_>, seed: u32) -> Result<Vec<u32>, Stop> {
     let host = scene.client();
     scene.add(&format!("--loss 5% --match opcode=write --seed {seed}"))?;

@@ -31,17 +31,10 @@ pub(super) fn programs(scene: &Scene<'_>) -> Ending {
         return Err(Stop::with("nothing is written", &[&client.kill()]));
     }
 
-    let words = [
-        "add",
-        "--loss",
-        "100%",
-        "--match",
-        "opcode=write",
-        "--count",
-        "3",
-    ];
-    let told = scene.try_fault(host, &words)?;
-    let waited = scene.try_fault(host, &["wait", "1", "--hits", "3", "--timeout", "20"])?;
+    let words = "add --loss 100% --match opcode=write --count 3";
+    let told = scene.try_fault(host, &words.split(' ').collect::<Vec<_>>())?;
+    let id = scene.list(host)?[0]["id"].to_string();
+    let waited = scene.try_fault(host, &["wait", &id, "--hits", "3", "--timeout", "20"])?;
     client.signal(Signal::STOP);
     let stopped = scene.try_fault(host, &["add", "--reorder"])?;
     client.signal(Signal::CONT);
@@ -57,7 +50,7 @@ pub(super) fn programs(scene: &Scene<'_>) -> Ending {
     }
 }
 
-/// What is listed and cleared; what makes no sense has a clear error, and an exit status of its own.
+/// What is listed and cleared; what makes no sense has a clear error and its own exit status.
 pub(super) fn listed(scene: &Scene<'_>) -> Ending {
     let host = scene.server();
     let added = scene.fault(
