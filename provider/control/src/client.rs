@@ -2,6 +2,7 @@
 //! packets and never retries a request on its own, except that [`Client::attach`] waits while all
 //! free slots rest.
 
+mod capture;
 mod faults;
 
 use std::collections::VecDeque;
@@ -14,7 +15,6 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
-use crate::capture::{CaptureSource, CaptureWish};
 use crate::objects::{ObjectTable, Seen};
 use crate::process;
 use crate::protocol::{
@@ -171,25 +171,6 @@ impl Client {
     /// Ends what [`join_group`](Self::join_group) began.
     pub fn leave_group(&mut self, at: SocketAddr) -> Result<(), ControlError> {
         self.plain(Request::LeaveGroup { at })
-    }
-
-    /// Begins a capture, which ends with this connection. Its rings come by
-    /// [`capture_ring`](Self::capture_ring), those of programs that attach later, too, which an
-    /// event tells of.
-    pub fn capture(&mut self, wish: CaptureWish) -> Result<(), ControlError> {
-        self.plain(Request::Capture(wish))
-    }
-
-    /// The next ring that this connection has not got: to read from if it has begun a capture, else
-    /// to write to. `None`: there is none at the moment.
-    pub fn capture_ring(&mut self) -> Result<Option<(CaptureSource, OwnedFd)>, ControlError> {
-        match self.call(Request::CaptureRing)? {
-            (Reply::CaptureRing(Some(source)), mut fds) if fds.len() == 1 => {
-                Ok(Some((source, fds.remove(0))))
-            }
-            (Reply::CaptureRing(None), _) => Ok(None),
-            (other, _) => Err(unexpected(&other)),
-        }
     }
 
     /// A descriptor that keeps the daemon from leaving for want of programs for as long as any

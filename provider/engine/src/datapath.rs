@@ -2,9 +2,9 @@
 
 pub(crate) mod arrival;
 pub(crate) mod batch;
+pub(crate) mod completing;
 pub(crate) mod congestion;
 pub(crate) mod datagram;
-pub(crate) mod failure;
 pub(crate) mod held;
 pub(crate) mod path;
 pub(crate) mod pump;

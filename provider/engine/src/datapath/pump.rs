@@ -3,7 +3,7 @@
 use ferroce_control::Counter;
 use ferroce_transport::{QpEvent, QpState, Sink, Time, TransmitOpts};
 
-use crate::datapath::failure::Failure;
+use crate::datapath::completing::Failure;
 use crate::datapath::held::Held;
 use crate::datapath::qp_host::QpHost;
 use crate::datapath::tx::{self, NoPath, Source, Way};

@@ -3,37 +3,28 @@
 use std::sync::Arc;
 
 use ferroce_control::Counter;
-use ferroce_control::faults::Direction;
 use ferroce_control::objects::QpMoment;
 use ferroce_transport::{
     Access, Completion, Flush, Host, MemoryError, Note, PathSignal, QpEvent, RecvWqe, Selectivity,
-    Sge, Time, WcData, WcStatus, WindowBind,
+    Sge, Time, WindowBind,
 };
 use ferroce_wire::Octets;
 
 use crate::datapath::path::Path;
-use crate::instrument::{FAULTS, VERBS};
 use crate::memory::copies;
 use crate::memory::guard;
 use crate::memory::keys::{KeyTable, Peer, Piece};
 use crate::memory::persist;
 use crate::port::ib::Origin;
 use crate::verbs::qp::Qp;
-use crate::verbs::rendezvous::{TmCompletion, TmQp};
 use crate::verbs::shared_requests::SharedRequests;
-use crate::verbs::wc::Wc;
-
-/// `enum ibv_wc_flags`
-const WC_GRH: u32 = 1 << 0;
-const WC_WITH_IMM: u32 = 1 << 1;
-const WC_WITH_INV: u32 = 1 << 3;
 
 /// The host of one QP for one visit.
 pub(crate) struct QpHost<'a> {
     pub(super) qp: &'a Qp,
     keys: &'a KeyTable,
     path: Option<&'a Path>,
-    now: Time,
+    pub(super) now: Time,
     /// Who accesses memory: the QP, in its own protection domain or, for an XRC target, in that of
     /// the selected queue.
     peer: Peer,
@@ -74,16 +65,9 @@ impl<'a> QpHost<'a> {
     }
 
     /// Counts at the device, and at the queue pair if it counts that.
-    fn count(&self, counter: Counter) {
+    pub(super) fn count(&self, counter: Counter) {
         self.qp.hca().counters().add(counter, 1);
         self.qp.row.count(counter, 1);
-    }
-
-    /// A request has failed, other than by being flushed.
-    #[cold]
-    fn failed(&self, status: WcStatus, receive: bool) {
-        let now = self.now.as_nanos();
-        self.qp.row.failed(status as u32, receive, now);
     }
 
     /// The packet at hand is an RNR NAK.
@@ -140,56 +124,6 @@ impl<'a> QpHost<'a> {
         };
         self.keys
             .pieces(pd, sges, offset, len, Access::LOCAL_WRITE, place)
-    }
-
-    /// Completes a message on a queue that matches tags.
-    fn complete_tagged(&mut self, tm: &TmQp, mut wc: Wc, tagged: TmCompletion, solicited: bool) {
-        wc.opcode = tagged.opcode;
-        wc.status = tagged.status;
-        wc.wc_flags |= tagged.flags;
-        if let Some((sges, headers)) = tagged.place {
-            let room: u64 = sges.iter().map(|sge| u64::from(sge.length)).sum();
-            let headers = &headers[..room.min(headers.len() as u64) as usize];
-            if self.scatter_received(&sges, 0, headers.into()).is_err() {
-                wc.status = WcStatus::LocProtErr as u32;
-            }
-        }
-        self.overrun |= !tm.completions().push_tagged(wc, solicited, tagged.info);
-    }
-
-    /// Shows a completion to who captures.
-    #[inline]
-    fn tell(&self, wc: &Wc) {
-        let taps = &self.qp.hca().taps;
-        if taps.has(VERBS) {
-            taps.completed(wc);
-        }
-    }
-
-    fn wc(&self, c: &Completion) -> Wc {
-        let (imm_data, mut wc_flags) = match c.data {
-            WcData::None => ([0; 4], 0),
-            WcData::Imm(imm) => (imm, WC_WITH_IMM),
-            WcData::Invalidated(key) => (key.to_ne_bytes(), WC_WITH_INV),
-        };
-        if c.grh && self.origin.is_none_or(|origin| origin.has_grh) {
-            wc_flags |= WC_GRH;
-        }
-
-        Wc {
-            wr_id: c.wr_id,
-            status: c.status as u32,
-            opcode: c.opcode as u32,
-            byte_len: c.byte_len,
-            imm_data,
-            qp_num: self.qp.qp_num(),
-            src_qp: c.src_qp,
-            wc_flags,
-            slid: self.origin.map_or(0, |origin| origin.slid),
-            sl: self.origin.map_or(0, |origin| origin.sl),
-            dlid_path_bits: self.origin.map_or(0, |origin| origin.path_bits),
-            ..Wc::default()
-        }
     }
 }
 
@@ -309,83 +243,12 @@ impl Host for QpHost<'_> {
         Some(wqe)
     }
 
-    fn complete_send(&mut self, mut completion: Completion) {
-        use WcStatus::*;
-
-        if self.qp.hca().taps.has(FAULTS) {
-            self.spoil(&mut completion, Direction::Out);
-        }
-
-        match completion.status {
-            Success => {}
-            WrFlushErr => self.count(Counter::ReqCqeFlushError),
-            other => {
-                self.count(Counter::ReqCqeError);
-                self.failed(other, false);
-                match other {
-                    RetryExcErr => self.count(Counter::RetryExceeded),
-                    RnrRetryExcErr => self.count(Counter::RnrRetryExceeded),
-                    RemAccessErr => self.count(Counter::ReqRemoteAccessErrors),
-                    RemInvReqErr => self.count(Counter::ReqRemoteInvalidRequest),
-                    _ => {}
-                }
-            }
-        }
-
-        if let Some(tm) = &self.qp.tm {
-            if let Some(wc) = tm.sent(&completion, self.qp.qp_num()) {
-                self.overrun |= !tm.completions().push(wc, false);
-            }
-            return;
-        }
-
-        if let Some(cq) = &self.qp.send_cq {
-            let wc = self.wc(&completion);
-            self.tell(&wc);
-            self.overrun |= !cq.push(wc, completion.solicited);
-        }
+    fn complete_send(&mut self, completion: Completion) {
+        self.sent(completion);
     }
 
-    fn complete_recv(&mut self, mut completion: Completion) {
-        self.qp.row.receive_completed();
-        if self.qp.hca().taps.has(FAULTS) {
-            self.spoil(&mut completion, Direction::In);
-        }
-
-        match completion.status {
-            WcStatus::Success => {}
-            WcStatus::WrFlushErr => self.count(Counter::RespCqeFlushError),
-            other => {
-                self.count(Counter::RespCqeError);
-                self.failed(other, true);
-                if other == WcStatus::LocLenErr {
-                    self.count(Counter::RespLocalLengthError);
-                }
-            }
-        }
-
-        let wc = self.wc(&completion);
-        if let Some(tm) = &self.qp.tm
-            && let Some(tagged) = tm.received(completion.status)
-        {
-            self.complete_tagged(tm, wc, tagged, completion.solicited);
-            return;
-        }
-
-        // The queue may have gone while a request taken from it was under way: then nobody waits
-        // for it.
-        let of_srq;
-        let cq = match completion.srq {
-            0 => self.qp.recv_cq.as_ref(),
-            number => {
-                of_srq = self.qp.domain().and_then(|domain| domain.srq(number));
-                of_srq.as_ref().and_then(|srq| srq.serves().completions())
-            }
-        };
-        if let Some(cq) = cq {
-            self.tell(&wc);
-            self.overrun |= !cq.push(wc, completion.solicited);
-        }
+    fn complete_recv(&mut self, completion: Completion) {
+        self.received(completion);
     }
 
     fn event(&mut self, event: QpEvent) {
