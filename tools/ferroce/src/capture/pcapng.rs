@@ -16,7 +16,7 @@ use pcap_file::pcapng::blocks::interface_statistics::{
 };
 use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
 use pcap_file::pcapng::blocks::systemd_journal_export::SystemdJournalExportBlock;
-use pcap_file::{DataLink, PcapError};
+use pcap_file::{DataLink, Endianness, PcapError};
 
 use super::frame::frame;
 use super::item::Item;
@@ -54,6 +54,8 @@ impl Pcapng {
     pub(super) fn begin(out: Box<dyn Write>, device: &str) -> Result<Pcapng, Error> {
         let application = concat!("ferroce ", env!("CARGO_PKG_VERSION"));
         let section = SectionHeaderBlock {
+            // Live, tshark takes its own order alone.
+            endianness: Endianness::native(),
             options: vec![
                 SectionHeaderOption::OS("Linux".into()),
                 SectionHeaderOption::UserApplication(application.into()),
