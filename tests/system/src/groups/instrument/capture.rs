@@ -3,18 +3,18 @@
 
 mod read;
 mod readers;
+mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
 use self::read::{Capture, Row};
+use self::work::{pair, rping};
 use crate::harness::case::{Case, Ending, Stop, expect};
 use crate::harness::process;
-use crate::lab::host::Host;
 use crate::lab::subnet::Subnet;
 use crate::lab::{Lab, Place};
-use crate::programs::perftest::Pair;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -51,54 +51,6 @@ pub(crate) fn cases() -> Vec<Case> {
     ];
     let readers = readers::cases();
     traffic.into_iter().chain(others).chain(readers).collect()
-}
-
-/// Runs a pair of a program that takes a port and the server's address.
-fn pair(lab: &mut Lab, place: Place, line: &str, dir: &Path) -> Ending {
-    let port = lab.port();
-    let mut words = line.split_whitespace().map(str::to_owned);
-    let pair = Pair {
-        tool: words.next().unwrap_or_default(),
-        options: words.collect(),
-        port,
-        limit: LIMIT,
-    };
-    let site = lab.site(place)?;
-    let ends = pair.run(site.server(), site.client(), dir)?;
-    match ends.client.success() && ends.server.success() {
-        true => Ok(()),
-        false => Err(Stop::with(line, &[&ends.client, &ends.server])),
-    }
-}
-
-/// A connection of rping's.
-fn rping(lab: &mut Lab, place: Place, dir: &Path) -> Ending {
-    let port = lab.port().to_string();
-    let site = lab.site(place)?;
-    let address = site.server().address.clone();
-    let command = |host: &Host, end: &str| {
-        let mut command = host.run("rping");
-        command.args([end, "-a", &address, "-p", &port, "-C", "2"]);
-        command
-    };
-    let server = process::spawn(command(site.server(), "-s"), dir, "rping-server")?;
-
-    let mut wait = site.server().ferroce();
-    wait.args(["wait", &port]);
-    let listens = process::run(wait, dir, "wait", LIMIT)?;
-    if !listens.success() {
-        return Err(Stop::with(
-            "rping does not listen",
-            &[&listens, &server.kill()],
-        ));
-    }
-
-    let client = process::run(command(site.client(), "-c"), dir, "rping-client", LIMIT)?;
-    let server = server.finish_after(&client, LIMIT);
-    match client.success() && server.success() {
-        true => Ok(()),
-        false => Err(Stop::with("rping", &[&client, &server])),
-    }
 }
 
 /// What is captured of a device while `work` is done.

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use super::LIMIT;
 use super::read::{self, Capture};
-use super::{LIMIT, pair};
+use super::work::pair;
 use crate::harness::case::{Case, Ending, Stop, expect};
 use crate::harness::process;
 use crate::lab::{Lab, Place};
