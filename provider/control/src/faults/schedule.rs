@@ -47,7 +47,7 @@ impl Course {
         }
 
         let stream = Stream::new(fault.seed, lane, response);
-        let chance = u128::from(stream.nth(2 * self.seen)) * 1_000_000 >> 64;
+        let chance = (u128::from(stream.nth(2 * self.seen)) * 1_000_000) >> 64;
         if chance as u32 >= often.rate.millionths() {
             return None;
         }

@@ -1,6 +1,8 @@
 //! Tests of the vocabulary and of the schedule.
 
-use ferroce_wire::{Bth, Ext, Header, MAX_HEADER, Packet, opcode};
+use ferroce_wire::{
+    Aeth, Bth, CreditCode, Ext, Header, MAX_HEADER, Packet, Reth, Syndrome, opcode,
+};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence::WithSource;
 
@@ -32,8 +34,12 @@ fn hit(fault: &Fault, lane: Lane, many: u64) -> Vec<u64> {
 
 /// The bytes of a packet with a payload of so many bytes.
 fn bytes(opcode: u8, psn: u32, payload: usize) -> Vec<u8> {
-    let headers = opcode::info(opcode).unwrap().headers;
-    let ext = Ext::take(headers, &mut &[0; MAX_HEADER][..]).unwrap();
+    let ack = Aeth::new(Syndrome::Ack(CreditCode::UNLIMITED), 0);
+    let ext = Ext {
+        aeth: (opcode == opcode::RC_ACKNOWLEDGE).then_some(ack),
+        reth: (opcode == opcode::RC_WRITE_ONLY).then(Reth::default),
+        ..Ext::default()
+    };
     let bth = Bth {
         opcode,
         psn,

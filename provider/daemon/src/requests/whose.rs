@@ -32,7 +32,7 @@ impl Clients {
         };
 
         let shared = claimed.objects.shared().ok_or(Errno::BADF);
-        let duplicate = shared.and_then(|fd| Ok(rustix::io::fcntl_dupfd_cloexec(fd, 0)?));
+        let duplicate = shared.and_then(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 0));
         match duplicate {
             Ok(table) => Answer {
                 reply: Reply::Objects,

@@ -197,7 +197,8 @@ impl Faults {
         verdict
     }
 
-    /// Has a completion that is a success be an error, where that is asked for. Returns whether it is.
+    /// Has a completion that is a success be an error, where that is asked for. Returns whether it
+    /// is one.
     pub(crate) fn spoil(
         &self,
         (qp, ordinal): (u32, u32),

@@ -35,10 +35,9 @@ fn fault() -> Box<Fault> {
     })
 }
 
-pub(crate) fn control() -> Seeds {
-    let mut seeds = Seeds::new();
+fn asked() -> Vec<(&'static str, Asked)> {
     let at = ([127, 0, 0, 1], 4791).into();
-    let asked = [
+    vec![
         (
             "attach",
             Asked::Attach {
@@ -77,18 +76,11 @@ pub(crate) fn control() -> Seeds {
         ("clear-faults", Asked::ClearFaults { id: Some(3) }),
         ("my-faults", Asked::MyFaults),
         ("shutdown", Asked::Shutdown),
-    ];
+    ]
+}
 
-    for (name, request) in asked {
-        let message = ClientMessage {
-            v: PROTOCOL,
-            id: 7,
-            request,
-        };
-        seeds.insert(format!("ask-{name}"), message.encode().unwrap());
-    }
-
-    let replies = [
+fn replies() -> Vec<(&'static str, Reply)> {
+    vec![
         ("busy", Reply::Busy { retry_ms: 20 }),
         ("gids", Reply::Gids(Vec::new())),
         ("ports", Reply::Ports(Vec::new())),
@@ -126,9 +118,21 @@ pub(crate) fn control() -> Seeds {
                 message: "no such \"slot\"".to_owned(),
             },
         ),
-    ];
+    ]
+}
 
-    for (name, reply) in replies {
+pub(crate) fn control() -> Seeds {
+    let mut seeds = Seeds::new();
+    for (name, request) in asked() {
+        let message = ClientMessage {
+            v: PROTOCOL,
+            id: 7,
+            request,
+        };
+        seeds.insert(format!("ask-{name}"), message.encode().unwrap());
+    }
+
+    for (name, reply) in replies() {
         let message = ServerMessage::reply(7, reply);
         seeds.insert(format!("tell-{name}"), message.encode().unwrap());
     }

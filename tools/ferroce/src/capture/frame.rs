@@ -120,7 +120,7 @@ fn erf(time: u64, port: u8, packet: &Packet, data: &[u8]) -> Frame {
     let whole = data.len() == packet.original as usize;
     let original = packet.original as usize + VCRC;
     let kept = data.len() + if whole { VCRC } else { 0 };
-    let seconds = (time / SECOND) << 32 | ((time % SECOND) << 32) / SECOND;
+    let seconds = ((time / SECOND) << 32) | (((time % SECOND) << 32) / SECOND);
     let length = |n: usize| u16::try_from(n).unwrap_or(u16::MAX).to_be_bytes();
 
     let mut bytes = Vec::with_capacity(ERF_HEADER + kept);

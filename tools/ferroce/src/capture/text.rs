@@ -103,7 +103,7 @@ fn headers(f: &mut fmt::Formatter<'_>, packet: &Transport<'_>) -> fmt::Result {
     if let Some(deth) = ext.deth {
         write!(f, ", from QP {:#x}", deth.src_qp)?;
     }
-    if packet.payload.len() > 0 {
+    if !packet.payload.is_empty() {
         write!(f, ", payload {}", packet.payload.len())?;
     }
 

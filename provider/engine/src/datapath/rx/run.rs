@@ -280,8 +280,8 @@ impl Hca {
         self.take(rx, target, &frame.packet, &arrival, keys, run.now)
     }
 
-    /// Whether a packet's key and source are right.
-    #[inline]
+    /// Whether a packet's key and source are right. A part of `deliver`, on every packet's way.
+    #[inline(always)]
     pub(super) fn admits(
         &self,
         qp: &Qp,
@@ -307,8 +307,8 @@ impl Hca {
     }
 
     /// Gives a packet that is admitted to its queue pair. Returns whether the transport does not
-    /// acknowledge it.
-    #[inline]
+    /// acknowledge it. The other part.
+    #[inline(always)]
     pub(super) fn take(
         &self,
         rx: &mut RxState,

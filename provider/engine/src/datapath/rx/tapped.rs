@@ -280,7 +280,8 @@ impl Hca {
         }
     }
 
-    /// Gives a packet to its queue pair. Returns whether the transport does not acknowledge it.
+    /// As [`take`](Hca::take), which is a part of whoever calls it.
+    #[inline(never)]
     fn given(
         &self,
         rx: &mut RxState,
