@@ -4,7 +4,7 @@ use super::{LIMIT, Scene};
 use crate::harness::case::{Ending, Stop};
 use crate::harness::process;
 use crate::programs::perftest::rows_of;
-use crate::programs::stream::all_right;
+use crate::programs::stream::{Streams, all_right};
 
 /// Messages of 16 packets.
 const PINGPONG: &str = "ibv_rc_pingpong -g 0 -c -s 16384 -n 300";
@@ -50,8 +50,10 @@ pub(super) fn damaged(scene: &Scene<'_>) -> Ending {
 pub(super) fn wrong_data(scene: &Scene<'_>) -> Ending {
     for way in ["", " --in"] {
         let before = scene.counter("rx_icrc_encapsulated")?;
-        scene.add(&format!("--corrupt payload --nth 800{way}"))?;
-        let ends = scene.streams()?;
+        let hosts = [scene.server(), scene.client()];
+        let streams = Streams::start(hosts, scene.port, Some(5), scene.dir(), LIMIT)?;
+        scene.add(&format!("--corrupt payload --count 1{way}"))?;
+        let ends = streams.finish(LIMIT);
         if ends.iter().all(all_right) || scene.counter("rx_icrc_encapsulated")? != before {
             let what = "the data are right, or a CRC has told";
             return Err(Stop::with(what, &[&ends[0], &ends[1]]));
