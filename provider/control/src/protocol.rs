@@ -82,8 +82,8 @@ pub enum Request {
         /// What was given when joining.
         at: SocketAddr,
     },
-    /// Show what programs send and receive, those of the client's user, or all if it administers the
-    /// device, until this connection closes (`EBUSY`: too many do so).
+    /// Show what programs send and receive, those of the client's user, or all if it administers
+    /// the device, until this connection closes (`EBUSY`: too many do so).
     Capture(CaptureWish),
     /// The next ring of a capture that this connection has not got yet: of its own capture, to read
     /// from, or, for a program, to write to.

@@ -33,7 +33,6 @@ use ferroce_wire::Octets;
 use ferroce_wire::icrc::Icrc;
 use ferroce_wire::link::LinkPacket;
 
-use crate::instrument::Look;
 use crate::port::ib::Port;
 use crate::tuning::MAX_SOCKET_WINDOW;
 
@@ -99,6 +98,17 @@ pub(crate) trait Outgoing {
     fn also_counted(&self) -> Option<Counter> {
         None
     }
+}
+
+/// How packets go, as who sees them on their way would say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// In datagrams from this port.
+    Udp(u16),
+    /// Through memory.
+    Memory,
+    /// By the cable of this port.
+    Cable(u8),
 }
 
 /// What a port takes at a time.

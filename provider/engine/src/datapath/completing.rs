@@ -142,7 +142,7 @@ impl QpHost<'_> {
     fn tell(&self, wc: &Wc) {
         let taps = &self.qp.hca().taps;
         if taps.has(VERBS) {
-            taps.completed(wc);
+            taps.captures.completed(wc);
         }
     }
 

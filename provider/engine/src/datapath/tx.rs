@@ -205,7 +205,7 @@ impl Run<'_> {
 
         if let Some(time) = captured {
             let (qpn, iov) = (self.source.peer.qpn, &self.scratch.iov[first..]);
-            taps.sent(time, qpn, path, iov, segment);
+            taps.captures.sent(time, qpn, path, iov, segment);
         }
 
         if let Some(counter) = exit.also_counted() {

@@ -16,32 +16,20 @@ use ferroce_wire::icrc::Flow;
 use ferroce_wire::{ICRC_LEN, Octets, ROCE_V2_PORT, bth};
 use parking_lot::Mutex;
 
-use super::{CAPTURE, Taps, VERBS};
 use crate::datapath::path::Path;
 use crate::memory::{guard, shared};
 use crate::port::recvmsg::Datagram;
-use crate::port::{Exit, Outgoing};
+use crate::port::{Exit, Look, Outgoing};
 use crate::tuning::COPY_LIMIT;
 
 /// Linux's own (`net.ipv4.ip_default_ttl`), and that of multicast.
 const HOP_LIMIT: u8 = 64;
 const MULTICAST_HOP_LIMIT: u8 = 1;
 
-/// How packets go, as who sees them on their way would say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
-    /// In datagrams from this port.
-    Udp(u16),
-    /// Through memory.
-    Memory,
-    /// By the cable of this port.
-    Cable(u8),
-}
-
 /// The rings of whoever captures, with the memory to cut runs in. Locked for as long as a run is
 /// copied, and nothing else is locked meanwhile.
 #[derive(Default)]
-pub(super) struct Captures(Mutex<State>);
+pub(crate) struct Captures(Mutex<State>);
 
 #[derive(Default)]
 struct State {
@@ -62,34 +50,25 @@ pub(crate) struct Came<'a> {
     pub(crate) place: u16,
 }
 
-impl Taps {
+impl Captures {
     /// From now on records go into this ring, too.
-    pub(crate) fn record_into(&self, ring: OwnedFd) {
+    pub(super) fn add(&self, ring: OwnedFd) {
         match CaptureWriter::open(ring) {
-            Ok(writer) => {
-                self.captures.0.lock().writers.push(writer);
-                self.look_at_captures();
-            }
+            Ok(writer) => self.0.lock().writers.push(writer),
             Err(error) => tracing::warn!(%error, "this program is not captured"),
         }
     }
 
-    /// Lets go of the rings that nobody reads any more.
-    pub(crate) fn look_at_captures(&self) {
-        let mut state = self.captures.0.lock();
-        state.writers.retain(|writer| !writer.is_over());
+    /// Lets go of the rings that nobody reads any more, or of all. Returns whether packets are
+    /// wanted, and whether what is done by verbs is.
+    pub(super) fn wanted(&self, none: bool) -> (bool, bool) {
+        let mut state = self.0.lock();
+        state.writers.retain(|writer| !none && !writer.is_over());
         if state.writers.is_empty() {
             state.run = Vec::new();
         }
-        self.set(CAPTURE, !state.writers.is_empty());
         let verbs = state.writers.iter().any(CaptureWriter::wants_verbs);
-        self.set(VERBS, verbs);
-    }
-
-    /// Ends all captures: the daemon has gone, who would say that a reader has.
-    pub(crate) fn end_captures(&self) {
-        self.captures.0.lock().writers.clear();
-        self.look_at_captures();
+        (!state.writers.is_empty(), verbs)
     }
 
     /// Records a run that a queue pair has sent at `time`: the packets that `iov` describes.
@@ -103,7 +82,7 @@ impl Taps {
         iov: &[libc::iovec],
         segment: Option<u16>,
     ) {
-        let mut state = self.captures.0.lock();
+        let mut state = self.0.lock();
         let State { writers, run } = &mut *state;
         if !gather(iov, run) {
             return;
@@ -123,7 +102,7 @@ impl Taps {
     /// Records a packet that came at `time`.
     #[cold]
     pub(crate) fn came(&self, time: u64, came: &Came<'_>) {
-        let mut state = self.captures.0.lock();
+        let mut state = self.0.lock();
         let State { writers, run } = &mut *state;
         run.resize(came.bytes.len(), 0);
         match came.bytes {

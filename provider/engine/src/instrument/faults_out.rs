@@ -123,7 +123,7 @@ fn hand_over(taps: &Taps, qpn: u32, path: &Path, iov: &mut [libc::iovec]) -> io:
     let captured = taps.has(CAPTURE).then(timers::wall_clock);
     path.exit.send(iov, None)?;
     if let Some(time) = captured {
-        taps.sent(time, qpn, path, iov, None);
+        taps.captures.sent(time, qpn, path, iov, None);
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ pub(crate) mod faults;
 mod faults_held;
 mod faults_out;
 
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use ferroce_control::faults::Verb;
@@ -19,7 +20,7 @@ use self::capture::Captures;
 use self::faults::Faults;
 use crate::error::Result;
 
-pub(crate) use self::capture::{Came, Look};
+pub(crate) use self::capture::Came;
 pub(crate) use faults_held::{Keeper, Waiting};
 pub(crate) use faults_out::{flip, leave};
 
@@ -36,7 +37,7 @@ pub(crate) struct Taps {
     /// Which are on; all zeros: none.
     on: AtomicU32,
     pub(crate) faults: Faults,
-    captures: Captures,
+    pub(crate) captures: Captures,
     /// Queue pairs made so far.
     queue_pairs: AtomicU32,
 }
@@ -64,6 +65,25 @@ impl Taps {
             true => self.on.fetch_or(which, Relaxed),
             false => self.on.fetch_and(!which, Relaxed),
         };
+    }
+
+    /// From now on what is captured goes into this ring, too.
+    pub(crate) fn record_into(&self, ring: OwnedFd) {
+        self.captures.add(ring);
+        self.look_at_captures();
+    }
+
+    /// Lets go of the rings that nobody reads any more.
+    pub(crate) fn look_at_captures(&self) {
+        let (packets, verbs) = self.captures.wanted(false);
+        self.set(CAPTURE, packets);
+        self.set(VERBS, verbs);
+    }
+
+    /// Ends all captures: the daemon has gone, who would say that a reader has.
+    pub(crate) fn end_captures(&self) {
+        self.captures.wanted(true);
+        self.set(CAPTURE | VERBS, false);
     }
 
     /// Which of the program's queue pairs the next one is, from 1.

@@ -8,7 +8,7 @@ use ferroce_wire::Octets;
 use ferroce_wire::link::LinkPacket;
 
 use super::{Incoming, Opened, Refused};
-use crate::instrument::Look;
+use crate::port::Look;
 use crate::port::ib::{Port, Source};
 
 pub(crate) use exit::CableExit;

@@ -7,7 +7,7 @@ use ferroce_control::Counter;
 use ferroce_transport::Time;
 use ferroce_wire::icrc::Icrc;
 
-use crate::instrument::Look;
+use crate::port::Look;
 
 use super::{CableExit, Capacity, Outgoing, RingExit, UdpExit};
 

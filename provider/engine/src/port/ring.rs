@@ -29,7 +29,7 @@ use std::net::IpAddr;
 use ferroce_control::RING_BYTES;
 
 use super::{Incoming, Opened};
-use crate::instrument::Look;
+use crate::port::Look;
 
 pub(crate) use exit::RingExit;
 pub(crate) use inbox::{Inbox, Rings};

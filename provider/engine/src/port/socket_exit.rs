@@ -8,7 +8,7 @@ use ferroce_transport::congestion::{Controller, Gauge, Pacer, allowance_of_buffe
 use ferroce_wire::icrc::Icrc;
 use socket2::SockAddr;
 
-use crate::instrument::Look;
+use crate::port::Look;
 use crate::port::udp::Sender;
 use crate::port::{Capacity, Outgoing, socket_window};
 

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use super::flows::{Checks, Flows};
 use super::{Incoming, Opened};
-use crate::instrument::Look;
+use crate::port::Look;
 
 pub(crate) use exit::UdpExit;
 pub(super) use exit::socket;

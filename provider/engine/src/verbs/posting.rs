@@ -72,7 +72,11 @@ impl SendPoster<'_> {
 
         self.inner.transport.post_send(request)?;
         if self.qp.hca().taps.has(VERBS) {
-            self.qp.hca().taps.posted_send(self.qp.number, request);
+            self.qp
+                .hca()
+                .taps
+                .captures
+                .posted_send(self.qp.number, request);
         }
         let bytes = match request.data {
             SendData::Inline(bytes) => bytes.len(),
@@ -150,7 +154,11 @@ impl RecvPoster<'_> {
         }
         self.inner.transport.post_recv(wr_id, sges)?;
         if self.qp.hca().taps.has(VERBS) {
-            self.qp.hca().taps.posted_recv(self.qp.number, wr_id, sges);
+            self.qp
+                .hca()
+                .taps
+                .captures
+                .posted_recv(self.qp.number, wr_id, sges);
         }
         // Requests posted to a QP in error are flushed at once.
         if self.inner.transport.state() == QpState::Err {

@@ -141,7 +141,7 @@ impl Qp {
         let attr = inner.transport.query();
         let state = inner.transport.state();
         if self.hca().taps.has(VERBS) && inner.listed != state {
-            self.hca().taps.changed(self.number, state);
+            self.hca().taps.captures.changed(self.number, state);
         }
         inner.listed = state;
         inner.heard = inner.transport.has_heard();

@@ -14,13 +14,13 @@ use super::RxState;
 use crate::datapath::arrival::Arrival;
 use crate::datapath::qp_host::QpHost;
 use crate::hca::Hca;
-use crate::instrument::{CAPTURE, Came, FAULTS, Look};
+use crate::instrument::{CAPTURE, Came, FAULTS};
 use crate::locks::MutexGuard;
 use crate::memory::keys::KeyTable;
 use crate::memory::shared;
 use crate::port::ib::{self, Port};
 use crate::port::recvmsg::Datagram;
-use crate::port::{Incoming, Opened};
+use crate::port::{Incoming, Look, Opened};
 use crate::progress::timers;
 use crate::verbs::groups::Members;
 use crate::verbs::qp::{Inner, Qp};
@@ -181,7 +181,9 @@ impl Hca {
     ) {
         if let Some(time) = captured {
             let look = port.look(run.datagram.port);
-            self.taps.came(time, &run.came(look, bytes, place, frame));
+            self.taps
+                .captures
+                .came(time, &run.came(look, bytes, place, frame));
         }
     }
 

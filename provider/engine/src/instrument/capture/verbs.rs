@@ -4,11 +4,11 @@ use ferroce_control::capture::CaptureWriter;
 use ferroce_control::capture::record::{Record, Verbs, VerbsKind, What};
 use ferroce_transport::{QpState, SendData, SendOp, SendRequest, Sge};
 
-use super::Taps;
+use super::Captures;
 use crate::progress::timers;
 use crate::verbs::wc::Wc;
 
-impl Taps {
+impl Captures {
     /// A send request has been posted.
     #[cold]
     pub(crate) fn posted_send(&self, qpn: u32, request: &SendRequest<'_>) {
@@ -66,7 +66,7 @@ impl Taps {
     }
 
     fn done(&self, qpn: u32, verbs: Verbs) {
-        let mut state = self.captures.0.lock();
+        let mut state = self.0.lock();
         let record = Record {
             time: timers::wall_clock(),
             qpn,

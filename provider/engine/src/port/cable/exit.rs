@@ -10,7 +10,7 @@ use ferroce_wire::link::Head;
 use socket2::SockAddr;
 
 use crate::error::{Error, Result};
-use crate::instrument::Look;
+use crate::port::Look;
 use crate::port::address::PathKey;
 use crate::port::ib::Port;
 use crate::port::socket_exit::{Framing, SocketExit};

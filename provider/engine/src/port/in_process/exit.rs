@@ -10,8 +10,8 @@ use ferroce_wire::icrc::{Flow, Icrc};
 
 use super::queue::{Frame, Label, Queue, ROOM};
 use crate::error::{Error, Result};
-use crate::instrument::Look;
 use crate::memory::guard;
+use crate::port::Look;
 use crate::port::address::PathKey;
 use crate::port::{Capacity, Outgoing};
 use crate::tuning::COPY_LIMIT;

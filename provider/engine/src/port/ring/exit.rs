@@ -11,7 +11,7 @@ use ferroce_transport::congestion::{Controller, Gauge, Pacer};
 use ferroce_wire::icrc::Icrc;
 
 use super::{Label, RingSender};
-use crate::instrument::Look;
+use crate::port::Look;
 use crate::port::address::PathKey;
 use crate::port::{Capacity, Outgoing, UdpExit};
 use crate::tuning::RING_WINDOW;

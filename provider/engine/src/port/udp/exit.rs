@@ -12,7 +12,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::Sender;
 use super::socket::{OptionKind, bind, option, through_interface};
 use crate::error::{Error, Result};
-use crate::instrument::Look;
+use crate::port::Look;
 use crate::port::address::{PathKey, scope};
 use crate::port::pacing::Counters;
 use crate::port::socket_exit::{Framing, SocketExit};

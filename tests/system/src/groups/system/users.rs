@@ -136,8 +136,8 @@ fn reach(site: &Site) -> Ending {
     )
 }
 
-/// One user's transfer, captured by himself, by another user and by root: the first sees his packets
-/// and none of the daemon's, which are of all users' connections, the second nothing.
+/// One user's transfer, captured by himself, by another user and by root: the first sees his
+/// packets and none of the daemon's, which are of all users' connections, the second nothing.
 fn capture(site: &Site) -> Ending {
     let readers = [MEMBERS[0], MEMBERS[1], "root"];
     let mut running = Vec::new();

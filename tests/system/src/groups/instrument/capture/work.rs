@@ -32,8 +32,8 @@ pub(super) fn pair(lab: &mut Lab, place: Place, line: &str, dir: &Path) -> Endin
     }
 }
 
-/// A server's host by the address at which its programs listen by TCP: the pingpongs do so over IPv4
-/// alone.
+/// A server's host by the address at which its programs listen by TCP: the pingpongs do so over
+/// IPv4 alone.
 struct Named<'a> {
     host: &'a Host,
     address: &'a str,
