@@ -23,6 +23,7 @@ mod system;
 mod top;
 mod turn;
 mod wait;
+mod words;
 
 use std::process::ExitCode;
 

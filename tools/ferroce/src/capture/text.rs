@@ -9,6 +9,7 @@ use ferroce_wire::{Bth, Lrh, MadHeader, Packet as Transport, Syndrome, opcode};
 
 use super::frame::transport;
 use super::item::Item;
+use crate::words::{STATES, STATUSES};
 
 /// An item as a line: the time of day (UTC), whose it is, and what.
 pub(super) struct Line<'a>(pub(super) &'a Item);
@@ -213,22 +214,3 @@ const COMPLETIONS: &[&str] = &[
     "FLUSH",
     "ATOMIC_WRITE",
 ];
-/// `enum ibv_wc_status`.
-const STATUSES: &[&str] = &[
-    "SUCCESS",
-    "LOC_LEN_ERR",
-    "LOC_QP_OP_ERR",
-    "LOC_EEC_OP_ERR",
-    "LOC_PROT_ERR",
-    "WR_FLUSH_ERR",
-    "MW_BIND_ERR",
-    "BAD_RESP_ERR",
-    "LOC_ACCESS_ERR",
-    "REM_INV_REQ_ERR",
-    "REM_ACCESS_ERR",
-    "REM_OP_ERR",
-    "RETRY_EXC_ERR",
-    "RNR_RETRY_EXC_ERR",
-];
-/// `enum ibv_qp_state`.
-const STATES: &[&str] = &["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];

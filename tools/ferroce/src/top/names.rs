@@ -3,6 +3,8 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
+use crate::words::{STATES, STATUSES};
+
 /// Of `enum ibv_qp_type`.
 pub(super) fn service(qp_type: u8) -> &'static str {
     match qp_type {
@@ -17,36 +19,11 @@ pub(super) fn service(qp_type: u8) -> &'static str {
 
 /// Of `enum ibv_qp_state`.
 pub(super) fn state(state: u8) -> &'static str {
-    const STATES: [&str; 7] = ["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];
     STATES.get(usize::from(state)).copied().unwrap_or("?")
 }
 
 /// Of `enum ibv_wc_status`, without its `IBV_WC_`.
 pub(super) fn status(status: u32) -> &'static str {
-    const STATUSES: [&str; 22] = [
-        "SUCCESS",
-        "LOC_LEN_ERR",
-        "LOC_QP_OP_ERR",
-        "LOC_EEC_OP_ERR",
-        "LOC_PROT_ERR",
-        "WR_FLUSH_ERR",
-        "MW_BIND_ERR",
-        "BAD_RESP_ERR",
-        "LOC_ACCESS_ERR",
-        "REM_INV_REQ_ERR",
-        "REM_ACCESS_ERR",
-        "REM_OP_ERR",
-        "RETRY_EXC_ERR",
-        "RNR_RETRY_EXC_ERR",
-        "LOC_RDD_VIOL_ERR",
-        "REM_INV_RD_REQ_ERR",
-        "REM_ABORT_ERR",
-        "INV_EECN_ERR",
-        "INV_EEC_STATE_ERR",
-        "FATAL_ERR",
-        "RESP_TIMEOUT_ERR",
-        "GENERAL_ERR",
-    ];
     let found = usize::try_from(status).ok().and_then(|i| STATUSES.get(i));
     found.copied().unwrap_or("?")
 }
