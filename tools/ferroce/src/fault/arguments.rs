@@ -49,7 +49,7 @@ pub(crate) enum Fault {
     },
     /// Add the faults of a scenario file
     ///
-    /// A TOML file with a table [[fault]] for each, whose keys are the options of `ferroce fault
+    /// A TOML file with a table `[[fault]]` for each, whose keys are the options of `ferroce fault
     /// add` without their dashes, and a `seed` for those that have none. All of them or, where one
     /// makes no sense, none.
     Load {
