@@ -9,14 +9,16 @@ use crate::programs::stream::{Streams, all_right};
 /// Messages of 16 packets.
 const PINGPONG: &str = "ibv_rc_pingpong -g 0 -c -s 16384 -n 300";
 
-/// The programs go on, and have the right data; what was lost was sent again.
+/// The programs go on, and have the right data; what was lost was sent again. Of requests alone: who
+/// has all that he waits for ends, and if his last acknowledgement is lost the other end cannot.
 pub(super) fn lost(scene: &Scene<'_>) -> Ending {
-    scene.streams_on("--loss 1% --seed 7", ("roce_retransmits", 1))?;
-    scene.streams_on("--loss 1% --in --seed 7", ("roce_retransmits", 1))?;
-    scene.survives("--loss 1% --seed 7", PINGPONG, ("roce_retransmits", 1))
+    let fault = "--loss 1% --match opcode=request --seed 7";
+    scene.streams_on(fault, ("roce_retransmits", 1))?;
+    scene.streams_on(&format!("{fault} --in"), ("roce_retransmits", 1))?;
+    scene.survives(fault, PINGPONG, ("roce_retransmits", 1))
 }
 
-/// The same with many packets under way.
+/// The same with many packets under way, of all kinds: these ends wait for each other.
 pub(super) fn bandwidth(scene: &Scene<'_>) -> Ending {
     let line = "ib_write_bw -F -s 65536 -n 300";
     scene.survives("--loss 1% --seed 7", line, ("roce_retransmits", 1))
@@ -30,7 +32,10 @@ pub(super) fn all_lost(scene: &Scene<'_>) -> Ending {
     scene.survives("--nth 17", PINGPONG, ("roce_retransmits", 1))?;
     let few = "ibv_rc_pingpong -g 0 -c -n 30";
     scene.clear()?;
-    scene.add("--drop psn%8=3 --count 2")?;
+    let requests = "psn%8=3 and opcode=request";
+    for host in scene.hosts() {
+        scene.fault(host, &["add", "--drop", requests, "--count", "2"])?;
+    }
     scene.run(few)?.clean()?;
     match scene.hits()? {
         // Two of each of the two queue pairs.
@@ -41,9 +46,11 @@ pub(super) fn all_lost(scene: &Scene<'_>) -> Ending {
 
 /// Damaged packets are dropped and counted, and come again.
 pub(super) fn damaged(scene: &Scene<'_>) -> Ending {
-    scene.streams_on("--corrupt --rate 1% --seed 3", ("rx_icrc_encapsulated", 1))?;
-    let fault = "--corrupt icrc --in --rate 1% --seed 3";
-    scene.streams_on(fault, ("rx_icrc_encapsulated", 1))
+    for way in ["--corrupt", "--corrupt icrc --in"] {
+        let fault = format!("{way} --rate 1% --match opcode=request --seed 3");
+        scene.streams_on(&fault, ("rx_icrc_encapsulated", 1))?;
+    }
+    Ok(())
 }
 
 /// Before the ICRC nobody notices but the program.
@@ -75,18 +82,19 @@ pub(super) fn out_of_order(scene: &Scene<'_>) -> Ending {
     scene.streams_on(fault, ("out_of_sequence", 4))
 }
 
-/// A round trip takes as long as its two ways, and no packet is sent again for it.
+/// A round trip takes as long as its two ways at least, and no packet is sent again for it: others
+/// on the machine may take their time, too, but not the four seconds after which one is.
 pub(super) fn delays(scene: &Scene<'_>) -> Ending {
     let before = scene.counter("roce_retransmits")?;
     scene.add("--delay 2ms±500us")?;
-    let ends = scene.run("ib_write_lat -F -n 50")?;
+    let ends = scene.run("ib_write_lat -F -n 50 -u 20")?;
     ends.clean()?;
     // perftest has half a round trip, in microseconds: the third column is the typical one.
     let rows = rows_of(&ends.client.out);
     let typical = rows.first().and_then(|row| row.figures.get(2)).copied();
     let again = scene.counter("roce_retransmits")? - before;
     match typical {
-        Some(us) if (1_500.0..4_000.0).contains(&us) && again == 0 => Ok(()),
+        Some(us) if us >= 1_500.0 && again == 0 => Ok(()),
         _ => Err(ends.fail(format!("{typical:?} µs, {again} packets sent again"))),
     }
 }
