@@ -16,8 +16,9 @@ pub(super) fn parts() -> Vec<(&'static str, Part)> {
         ("users do not stop the device", stop),
         ("memory is shared within a user", memory),
         ("users do not see each other's programs", programs),
-        ("users reach nothing of each other's", reach),
         ("users capture their own programs", capture),
+        // The last: it leaves the device's sockets without their steering, which a user can.
+        ("users reach nothing of each other's", reach),
     ]
 }
 
