@@ -38,8 +38,10 @@ def ask(request):
     for v in [version] if version else range(1, 100):
         peer = control if version else connect("ferroced.sock")
         peer.send(json.dumps({"v": v, "id": 1, "request": request}).encode())
-        data, beside, _, _ = peer.recvmsg(1 << 17, socket.CMSG_SPACE(16 * 4))
-        answer = json.loads(data)
+        answer = {"event": None}
+        while "event" in answer:
+            data, beside, _, _ = peer.recvmsg(1 << 17, socket.CMSG_SPACE(16 * 4))
+            answer = json.loads(data)
         if answer["v"] == v:
             version = v
             fds = array.array("i")
