@@ -9,8 +9,9 @@ use crate::programs::stream::{Streams, all_right};
 /// Messages of 16 packets.
 const PINGPONG: &str = "ibv_rc_pingpong -g 0 -c -s 16384 -n 300";
 
-/// The programs go on, and have the right data; what was lost was sent again. Of requests alone: who
-/// has all that he waits for ends, and if his last acknowledgement is lost the other end cannot.
+/// The programs go on, and have the right data; what was lost was sent again. Of requests alone:
+/// who has all that he waits for ends, and if his last acknowledgement is lost the other end
+/// cannot.
 pub(super) fn lost(scene: &Scene<'_>) -> Ending {
     let fault = "--loss 1% --match opcode=request --seed 7";
     scene.streams_on(fault, ("roce_retransmits", 1))?;
