@@ -181,13 +181,20 @@ impl<'a> Bench<'a> {
 
     /// Average bandwidth in Gb/s.
     pub(super) fn bandwidth(&self, tool: &str, size: usize) -> Result<f64> {
+        self.transfer([self.host; 2], tool, size, &[])
+    }
+
+    /// The same between two hosts, with more options.
+    pub(super) fn transfer(
+        &self,
+        ends: [&Host; 2],
+        tool: &str,
+        size: usize,
+        more: &[&str],
+    ) -> Result<f64> {
         let seconds = self.seconds.to_string();
-        self.perftest(
-            tool,
-            size,
-            &["-D", &seconds, "--report_gbits", "-m", "4096"],
-            1,
-        )
+        let options = ["-D", &seconds, "--report_gbits", "-m", "4096"];
+        perftest(ends, &self.dir, tool, size, &[&options, more].concat(), 1)
     }
 
     /// Median latency in microseconds: one way for WRITE and SEND, to and fro for READ and atomics.
@@ -203,13 +210,7 @@ impl<'a> Bench<'a> {
         self.perftest(tool, 2, &["-D", &seconds, "-m", "4096"], 2)
     }
 
-    pub(super) fn perftest(
-        &self,
-        tool: &str,
-        size: usize,
-        options: &[&str],
-        column: usize,
-    ) -> Result<f64> {
+    fn perftest(&self, tool: &str, size: usize, options: &[&str], column: usize) -> Result<f64> {
         perftest([self.host; 2], &self.dir, tool, size, options, column)
     }
 
@@ -288,7 +289,7 @@ impl<'a> Bench<'a> {
 }
 
 /// A column of the row that a program of perftest prints, from one host to another.
-pub(super) fn perftest(
+fn perftest(
     [server, client]: [&Host; 2],
     dir: &Path,
     tool: &str,

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::Stand;
-use crate::bench::measure::{Bench, LIMIT, perftest, successful};
+use crate::bench::measure::{Bench, LIMIT, successful};
 use crate::harness::case::Stop;
 use crate::harness::process;
 use crate::lab::host::Host;
@@ -135,10 +135,9 @@ pub(super) static SCHEMES: &[Scheme] = &[
         ways: &[
             way("ib_write_bw", |stand, x| {
                 let (server, client) = stand.lossy.ends(x)?;
-                let options = transfer(&stand.bench);
-                let options: Vec<&str> = options.iter().map(String::as_str).collect();
                 let ends = [server, client];
-                perftest(ends, &stand.bench.dir, "ib_write_bw", 65_536, &options, 1).map(Some)
+                let value = stand.bench.transfer(ends, "ib_write_bw", 65_536, &[]);
+                value.map(Some)
             }),
             way("TCP, cubic", |stand, x| lossy_tcp(stand, x, "cubic")),
             way("TCP, bbr", |stand, x| lossy_tcp(stand, x, "bbr")),
@@ -168,18 +167,9 @@ fn latency(bench: &Bench<'_>, x: &str) -> Result<Option<f64>> {
 }
 
 fn queue_pairs(bench: &Bench<'_>, x: &str) -> Result<Option<f64>> {
-    let mut options = transfer(bench);
-    options.extend(["-q", x].map(str::to_owned));
-    let options: Vec<&str> = options.iter().map(String::as_str).collect();
-    bench.perftest("ib_write_bw", 65_536, &options, 1).map(Some)
-}
-
-/// What a transfer for some seconds is told.
-fn transfer(bench: &Bench<'_>) -> Vec<String> {
-    let seconds = bench.seconds.to_string();
-    ["-D", &seconds, "--report_gbits", "-m", "4096"]
-        .map(str::to_owned)
-        .to_vec()
+    let ends = [bench.host; 2];
+    let value = bench.transfer(ends, "ib_write_bw", 65_536, &["-q", x]);
+    value.map(Some)
 }
 
 fn lossy_tcp(stand: &Stand<'_>, x: &str, congestion: &str) -> Result<Option<f64>> {
