@@ -235,9 +235,9 @@ fn lose(mut nft: Command, share: f64) -> Result<()> {
     const OF: f64 = 1e6;
 
     let rules = format!(
-        "add table inet loss; delete table inet loss; table inet loss {{ chain coming {{ \
-         type filter hook input priority 0; \
-         numgen random mod {OF} < {} drop; }} }}",
+        "add table inet loss; delete table inet loss; add table inet loss; \
+         add chain inet loss coming {{ type filter hook input priority 0; }}; \
+         add rule inet loss coming numgen random mod {OF} < {} drop",
         (share * OF).round()
     );
     done(nft.arg(rules))
