@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+from contextlib import ExitStack
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Dict, List, NoReturn, Optional, Type, Union
@@ -137,8 +138,9 @@ class Scenario:
         return self.add()
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
-        for fault in self.faults:
-            fault.__exit__(kind, error, trace)
+        with ExitStack() as faults:
+            for fault in self.faults:
+                faults.callback(fault.__exit__, kind, error, trace)
 
 
 def fault(

@@ -40,11 +40,10 @@ fn of_packet(members: &mut Members, packet: &Packet, data: &[u8]) {
         Medium::Cable(port) => ("cable", Some(port)),
     };
     let lids = port.and_then(|_| Lrh::parse(data));
-    let ends = match lids {
+    let [from, to]: [Value; 2] = match lids {
         Some((lrh, _)) => [lrh.slid.into(), lrh.dlid.into()],
         None => [&packet.from, &packet.to].map(|end| Value::from(end.to_string())),
     };
-    let [from, to] = ends;
     let direction = if packet.incoming { "in" } else { "out" };
     add(
         members,
@@ -124,5 +123,79 @@ fn of_verbs(members: &mut Members, verbs: &Verbs) {
 fn add(members: &mut Members, more: Value) {
     if let Value::Object(more) = more {
         members.extend(more);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use ferroce_control::capture::CaptureSource;
+    use ferroce_control::capture::record::Record;
+
+    use super::*;
+
+    fn item(what: What, data: &[u8]) -> Item {
+        Item {
+            source: Rc::new(CaptureSource {
+                slot: 1,
+                pid: 2,
+                name: "rping".to_owned(),
+            }),
+            record: Record {
+                time: 1_795_662_018_260_934_401,
+                qpn: 7,
+                what,
+            },
+            data: data.to_vec(),
+        }
+    }
+
+    #[test]
+    fn an_acknowledgement_has_its_numbers_and_syndrome() {
+        let packet = Packet {
+            incoming: true,
+            refused: false,
+            medium: Medium::Memory,
+            original: 20,
+            from: "192.0.2.1".parse().unwrap(),
+            to: "192.0.2.2".parse().unwrap(),
+            traffic_class: 0,
+            hop_limit: 64,
+            id: 0,
+            flow_label: 0,
+        };
+        // BTH, AETH with unlimited credits, ICRC.
+        let data = [
+            17, 0, 0xff, 0xff, 0, 0, 0, 5, 0, 0, 1, 0, 0x1f, 0, 0, 3, 0, 0, 0, 0,
+        ];
+        let wanted = json!({
+            "kind": "packet", "time_ns": 1_795_662_018_260_934_401_u64, "program": "rping", "pid": 2, "qp": 7,
+            "direction": "in", "medium": "memory", "port": null, "from": "192.0.2.1", "to": "192.0.2.2",
+            "bytes": 20, "dropped": false, "opcode": "RC Acknowledge", "opcode_number": 17, "dest_qp": 5,
+            "psn": 256, "ack_requested": false, "payload": 0, "syndrome": "ACK", "msn": 3,
+        });
+        assert_eq!(object(&item(What::Packet(packet), &data)), wanted);
+
+        // What is no packet has no fields of one.
+        let cut = object(&item(What::Packet(packet), &data[..4]));
+        assert!(cut["bytes"] == 20 && cut.get("opcode").is_none());
+    }
+
+    #[test]
+    fn what_is_done_by_verbs_has_its_names() {
+        let verbs = Verbs {
+            kind: VerbsKind::Completion,
+            wr_id: u64::MAX,
+            opcode: 128,
+            status: 12,
+            bytes: 64,
+        };
+        let object = object(&item(What::Verbs(verbs), &[]));
+        assert_eq!(object["kind"], "verbs");
+        assert_eq!(object["verb"], "completion");
+        assert_eq!(object["opcode"], "RECV");
+        assert_eq!(object["status"], STATUSES[12]);
+        assert_eq!(object["wr_id"], u64::MAX);
     }
 }
