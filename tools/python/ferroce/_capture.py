@@ -17,8 +17,8 @@ from typing import IO, Any, Dict, List, Optional, Sequence, Type, Union
 from ._command import Error, told, words
 from ._device import Device, current
 
-# Runs the command until it is told by a line to end it, or this process has died.
-GUARD = '"$@" & read -r _; kill -TERM $! 2>/dev/null; wait $!'
+# Runs the command until it is told by a line to end it, or this process has died. Its own standard error is the command's alone.
+GUARD = '"$@" & exec 2>/dev/null; read -r _; kill -TERM $!; wait $!'
 # How long the command may take to write what it has, in seconds.
 PATIENCE = 30.0
 # What the command says when it has begun, and at its end.
@@ -104,9 +104,11 @@ class Capture:
         assert process.stderr is not None
         said = process.stderr.readline().decode()
         if not said.startswith(BEGUN):
-            rest = process.communicate()[1].decode()
+            # All that it says until it has ended.
+            said += process.stderr.read().decode()
             self._process = None
-            raise Error(told(said + rest), process.returncode or 1)
+            process.communicate()
+            raise Error(told(said), process.returncode or 1)
         return self
 
     def stop(self) -> None:
