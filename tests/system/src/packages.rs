@@ -14,9 +14,7 @@ mod documents;
 mod packaging;
 
 pub use documents::{DOCUMENTS, README};
-pub use packaging::{
-    CONTAINERS, LINTIAN, PACKAGE, PACKAGING, PYTEST, PYTHON_LINT, PYTHON_VENV,
-};
+pub use packaging::{CONTAINERS, LINTIAN, PACKAGE, PACKAGING, PYTEST, PYTHON_LINT, PYTHON_VENV};
 
 /// The distribution's Python, which has its packages.
 pub(crate) const PYTHON: &str = "/usr/bin/python3";
