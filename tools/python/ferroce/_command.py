@@ -50,15 +50,26 @@ def command() -> str:
         return named
 
     package = Path(__file__).resolve().parent
-    for above in package.parents:
-        for place in ('target/release', 'bin'):
-            if _is_program(above / place / 'ferroce'):
-                return str(above / place / 'ferroce')
+    own = _own(package)
+    if _is_program(own):
+        return str(own)
 
     found = shutil.which('ferroce')
     if found is None:
         raise CommandNotFound(f'there is no command `ferroce`, neither installed with {package} nor in PATH: {INSTALL}')
     return found
+
+
+def _own(package: Path) -> Path:
+    """
+    Where the command of a package is, if it is there: of one in tools/python of a checkout, in target/release; of others, three
+    directories above the one that Python looks in (lib/python3.11/site-packages, share/ferroce/python), in bin. Nowhere else above is
+    looked: such a directory may be anybody's.
+    """
+    if package.parent.name == 'python' and package.parents[1].name == 'tools':
+        return package.parents[2] / 'target/release/ferroce'
+    above = list(package.parents)
+    return above[min(3, len(above) - 1)] / 'bin/ferroce'
 
 
 def _is_program(path: Path) -> bool:

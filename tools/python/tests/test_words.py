@@ -117,7 +117,6 @@ def test_the_command_of_the_same_prefix_is_found(tmp_path, monkeypatch):
     monkeypatch.delenv('FERROCE_COMMAND', raising=False)
     package = tmp_path / 'lib/python3.11/site-packages/ferroce'
     monkeypatch.setattr(_command, '__file__', str(package / '_command.py'))
-    package.mkdir(parents=True)
     elsewhere = program(tmp_path / 'elsewhere/ferroce')
     monkeypatch.setenv('PATH', str(elsewhere.parent))
     assert ferroce.command() == str(elsewhere)
@@ -130,8 +129,28 @@ def test_the_command_of_the_same_prefix_is_found(tmp_path, monkeypatch):
     assert ferroce.command() == str(elsewhere)
 
 
+@pytest.mark.parametrize(
+    'package, command',
+    [
+        ('usr/lib/python3/dist-packages/ferroce', 'usr/bin/ferroce'),
+        ('home/.local/share/ferroce/python/ferroce', 'home/.local/bin/ferroce'),
+        ('checkout/tools/python/ferroce', 'checkout/target/release/ferroce'),
+    ],
+)
+def test_each_way_of_installing_has_its_command(package, command, tmp_path, monkeypatch):
+    monkeypatch.delenv('FERROCE_COMMAND', raising=False)
+    monkeypatch.setenv('PATH', str(tmp_path))
+    monkeypatch.setattr(_command, '__file__', str(tmp_path / package / '_command.py'))
+    # Directories above may be anybody's.
+    program(tmp_path / 'bin/ferroce')
+    with pytest.raises(ferroce.CommandNotFound):
+        ferroce.command()
+    own = program(tmp_path / command)
+    assert ferroce.command() == str(own)
+
+
 def program(path):
-    path.parent.mkdir()
+    path.parent.mkdir(parents=True)
     path.write_text('#!/bin/sh\n')
     path.chmod(0o755)
     return path
@@ -145,10 +164,6 @@ def test_without_a_command_it_is_told_what_to_install(tmp_path, monkeypatch):
     monkeypatch.delenv('FERROCE_COMMAND')
     monkeypatch.setattr(_command, '__file__', str(tmp_path / 'ferroce/_command.py'))
     monkeypatch.setenv('PATH', str(tmp_path))
-    found = None
-    try:
-        found = ferroce.command()
-    except ferroce.CommandNotFound as error:
-        assert 'install ferroce (its wheel' in str(error) and error.status == 127
-    # A machine may have it in /bin, above every directory.
-    assert found in (None, '/bin/ferroce')
+    with pytest.raises(ferroce.CommandNotFound, match='neither installed with .* nor in PATH: install ferroce') as missing:
+        ferroce.command()
+    assert missing.value.status == 127
