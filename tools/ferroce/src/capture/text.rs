@@ -117,7 +117,7 @@ fn headers(f: &mut fmt::Formatter<'_>, packet: &Transport<'_>) -> fmt::Result {
 }
 
 /// A MAD in words.
-fn message(header: &MadHeader) -> String {
+pub(super) fn message(header: &MadHeader) -> String {
     let names = [
         (attribute::REQ, "REQ"),
         (attribute::MRA, "MRA"),
@@ -169,7 +169,7 @@ pub(super) fn done(item: &Item) -> String {
 }
 
 /// `enum ibv_wc_opcode`, whose values have a gap.
-fn completed(opcode: u32) -> String {
+pub(super) fn completed(opcode: u32) -> String {
     match opcode.checked_sub(128) {
         Some(0) => "RECV".to_owned(),
         Some(1) => "RECV_RDMA_WITH_IMM".to_owned(),
@@ -177,13 +177,13 @@ fn completed(opcode: u32) -> String {
     }
 }
 
-fn named(names: &[&str], value: u32) -> String {
+pub(super) fn named(names: &[&str], value: u32) -> String {
     let name = usize::try_from(value).ok().and_then(|at| names.get(at));
     name.map_or_else(|| value.to_string(), |name| (*name).to_owned())
 }
 
 /// `enum ibv_wr_opcode`.
-const REQUESTS: &[&str] = &[
+pub(super) const REQUESTS: &[&str] = &[
     "RDMA_WRITE",
     "RDMA_WRITE_WITH_IMM",
     "SEND",
