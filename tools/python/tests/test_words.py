@@ -108,6 +108,7 @@ def test_samples_of_openmetrics():
         ("error: invalid value '1'\n\nFor more information, try '--help'.\n", "invalid value '1'"),
         ('', 'says nothing'),
     ],
+    ids=['its own', 'an option', 'a value', 'silence'],
 )
 def test_an_error_has_the_words_of_the_command(said, told):
     assert _command.told(said).endswith(told)
