@@ -17,6 +17,7 @@ mod completer;
 pub mod congestion;
 mod error;
 mod execute;
+mod guided;
 mod host;
 mod injected;
 mod local;

@@ -42,7 +42,7 @@ pub(crate) struct Gap {
 }
 
 /// The requester's state, shared with the completer.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Requester {
     /// Oldest PSN not acknowledged.
     pub una: u64,
@@ -207,6 +207,19 @@ impl Qp {
         if !self.is_room_worth_a_run(window.into()) {
             return false;
         }
+        self.send_what_fits(now, window, budget, host, sink)
+    }
+
+    /// As [`send_requests`](Self::send_requests), however little there is room for.
+    #[inline(always)]
+    pub(crate) fn send_what_fits<H: Host, S: Sink>(
+        &mut self,
+        now: Time,
+        window: u32,
+        budget: &mut Budget,
+        host: &mut H,
+        sink: &mut S,
+    ) -> bool {
         loop {
             if !matches!(self.attr.qp_state, QpState::Rts | QpState::Sqd)
                 || self.req.timers.rnr.is_some()

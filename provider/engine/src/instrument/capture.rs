@@ -7,6 +7,9 @@
 
 mod verbs;
 
+pub(super) use self::verbs::fate;
+pub(crate) use self::verbs::Made;
+
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 

@@ -3,6 +3,7 @@
 
 mod capture;
 mod faults;
+mod replay;
 mod top;
 
 use std::collections::HashMap;
@@ -50,6 +51,7 @@ pub(crate) fn cases() -> Vec<Case> {
         .into_iter()
         .chain(faults::cases())
         .chain(capture::cases())
+        .chain(replay::cases())
         .chain(top::cases())
         .collect()
 }

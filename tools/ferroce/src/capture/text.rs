@@ -2,9 +2,12 @@
 
 use std::fmt;
 
-use ferroce_control::capture::record::{Medium, Packet, Verbs, VerbsKind, What};
+use ferroce_control::capture::record::{
+    Attributes, FaultNote, Medium, Packet, Verbs, VerbsKind, What,
+};
 use ferroce_wire::cm::attribute;
 use ferroce_wire::mad::{self, QP0, QP1};
+use ferroce_wire::mtu;
 use ferroce_wire::{Bth, Lrh, MadHeader, Packet as Transport, Syndrome, opcode};
 
 use super::frame::transport;
@@ -28,7 +31,7 @@ impl fmt::Display for Line<'_> {
                 write!(f, "{} {way} ", whose(self.0))?;
                 describe(f, packet, &self.0.data)
             }
-            What::Verbs(_) => write!(
+            _ => write!(
                 f,
                 "{}[{}] {}",
                 self.0.source.name,
@@ -141,12 +144,19 @@ fn message(header: &MadHeader) -> String {
     }
 }
 
-/// What was done by verbs.
+/// What is no packet: what was done by verbs, what a queue pair is set to, what a fault does. What
+/// `ferroce replay` reads is this.
 pub(super) fn done(item: &Item) -> String {
-    let What::Verbs(verbs) = &item.record.what else {
-        return String::new();
+    said(item.record.qpn, &item.record.what)
+}
+
+fn said(qpn: u32, what: &What) -> String {
+    let verbs = match what {
+        What::Verbs(verbs) => verbs,
+        What::Attributes(attributes) => return set_to(qpn, attributes),
+        What::Fault(note) => return fault(qpn, note),
+        What::Packet(_) => return String::new(),
     };
-    let qpn = item.record.qpn;
     let Verbs {
         kind,
         wr_id,
@@ -157,7 +167,8 @@ pub(super) fn done(item: &Item) -> String {
     match kind {
         VerbsKind::PostSend => {
             let name = named(REQUESTS, *opcode);
-            format!("QP {qpn:#x} post_send {name}, wr_id {wr_id:#x}, {bytes} bytes")
+            let flags = flags(*status);
+            format!("QP {qpn:#x} post_send {name}, wr_id {wr_id:#x}, {bytes} bytes{flags}")
         }
         VerbsKind::PostRecv => format!("QP {qpn:#x} post_recv, wr_id {wr_id:#x}, {bytes} bytes"),
         VerbsKind::Completion => {
@@ -166,6 +177,44 @@ pub(super) fn done(item: &Item) -> String {
         }
         VerbsKind::State => format!("QP {qpn:#x} is {}", named(STATES, *status)),
     }
+}
+
+/// `enum ibv_send_flags`.
+fn flags(bits: u32) -> String {
+    let names = ["fence", "signaled", "solicited", "inline"];
+    let set = names.iter().enumerate().filter(|(n, _)| bits >> n & 1 == 1);
+    set.map(|(_, name)| format!(", {name}")).collect()
+}
+
+fn set_to(qpn: u32, of: &Attributes) -> String {
+    let service = named(&["RC", "UC", "UD", "XRC_SEND", "XRC_RECV"], of.service.into());
+    let state = named(STATES, of.state.into());
+    let mtu = mtu::bytes(of.path_mtu).unwrap_or_default();
+    let receives = if of.srq { ", srq" } else { "" };
+    let all = if of.sq_sig_all { ", sq_sig_all" } else { "" };
+    format!(
+        "QP {qpn:#x} set to {service} {state}, path_mtu {mtu}, sq_psn {}, rq_psn {}, \
+         dest_qp_num {:#x}, timeout {}, retry_cnt {}, rnr_retry {}, min_rnr_timer {}, \
+         max_rd_atomic {}, max_dest_rd_atomic {}, access {:#x}, qkey {:#x}, stretch {}{receives}{all}",
+        of.sq_psn,
+        of.rq_psn,
+        of.dest_qp,
+        of.timeout,
+        of.retry_cnt,
+        of.rnr_retry,
+        of.min_rnr_timer,
+        of.max_rd_atomic,
+        of.max_dest_rd_atomic,
+        of.access,
+        of.qkey,
+        of.stretch,
+    )
+}
+
+fn fault(qpn: u32, note: &FaultNote) -> String {
+    let way = if note.incoming { "in" } else { "out" };
+    let (opcode, psn, fate) = (note.opcode, note.psn, note.fate);
+    format!("QP {qpn:#x} fault {way}, opcode {opcode:#04x}, PSN {psn}, {fate:?}")
 }
 
 /// `enum ibv_wc_opcode`, whose values have a gap.
