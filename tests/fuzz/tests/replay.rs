@@ -127,7 +127,6 @@ replays!(
     packet,
     rdma_cm,
     rdma_cm_frames,
-    replay_file,
     ring,
     rmpp,
     sa,

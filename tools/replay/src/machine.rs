@@ -3,7 +3,7 @@
 
 use ferroce_transport::state::transition;
 use ferroce_transport::{
-    Access, Completion, Dest, Flush, Gather, Host, Injected, MemoryError, PathSignal, PostError,
+    Access, Completion, Datagram, Dest, Flush, Gather, Host, Injected, MemoryError, PathSignal, PostError,
     Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpEvent, QpState, QpType, RecvWqe, SendData,
     SendFlags, SendOp, SendRequest, Sge, Sink, Standing, Time, TxPacket, WindowBind,
 };
@@ -157,12 +157,18 @@ impl Machine {
             ..Sge::default()
         }];
         let sges = if request.len == 0 { &sge[..0] } else { &sge };
+        // Where what was never sent would have gone is not known.
+        let dest = match (request.dest, self.settings.service) {
+            (Dest::Connected, QpType::XrcSend) => Dest::XrcSrq(0),
+            (Dest::Connected, QpType::Ud) => Dest::Datagram(Datagram::default()),
+            (dest, _) => dest,
+        };
         self.qp.post_send(&SendRequest {
             wr_id: request.wr_id,
             op: request.op,
             flags: request.flags,
             data: SendData::Sges(sges),
-            dest: request.dest,
+            dest,
         })?;
         self.qp.settle_once(&mut self.host);
         Ok(())

@@ -192,17 +192,21 @@ impl Side {
 
     /// Notes what was done, and before it what was completed.
     pub(crate) fn did(&mut self, deed: impl FnOnce(&Side) -> Deed) {
-        if self.deeds.is_none() {
-            return;
+        if self.deeds.is_some() {
+            let deed = deed(self);
+            self.tell(Some(deed));
         }
-        let deed = deed(self);
+    }
+
+    /// Notes what was completed since the last thing that was done, and that.
+    pub fn tell(&mut self, deed: Option<Deed>) {
         let now = self.host.now;
         let [sends, receives] = &mut self.told;
         let sent = self.host.sends[*sends..].iter().map(|c| (false, *c));
         let received = self.host.receives[*receives..].iter().map(|c| (true, *c));
         let completed = sent.chain(received).map(|(receive, c)| Deed::Completed(receive, c));
         if let Some(deeds) = &mut self.deeds {
-            deeds.extend(completed.chain([deed]).map(|deed| (now, deed)));
+            deeds.extend(completed.chain(deed).map(|deed| (now, deed)));
         }
         (*sends, *receives) = (self.host.sends.len(), self.host.receives.len());
     }

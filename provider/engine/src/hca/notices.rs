@@ -76,7 +76,7 @@ impl Hca {
 
     /// Tells who captures what there is already.
     fn show_queue_pairs(&self) {
-        let qps: Vec<_> = self.qps.read().iter().cloned().collect();
+        let qps: Vec<_> = self.qps.read_recursive().iter().cloned().collect();
         for qp in qps {
             qp.show_attributes(&qp.inner.lock());
         }

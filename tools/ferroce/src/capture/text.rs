@@ -263,3 +263,96 @@ const COMPLETIONS: &[&str] = &[
     "FLUSH",
     "ATOMIC_WRITE",
 ];
+
+#[cfg(test)]
+mod tests {
+    use ferroce_control::capture::record::Fate;
+    use ferroce_replay::journal::{self, Said};
+
+    use super::*;
+
+    fn read(what: What) -> Said {
+        let message = said(0x1_0002, &what);
+        let (qpn, said) = journal::parse(&message).unwrap_or_else(|| panic!("{message}"));
+        assert_eq!(qpn, 0x1_0002);
+        said
+    }
+
+    fn verbs(kind: VerbsKind, opcode: u32, status: u32) -> Said {
+        read(What::Verbs(Verbs {
+            kind,
+            wr_id: 9,
+            opcode,
+            status,
+            bytes: 4096,
+        }))
+    }
+
+    #[test]
+    fn a_replay_reads_what_is_said() {
+        for opcode in (0..=9).chain([14, 15]) {
+            let said = verbs(VerbsKind::PostSend, opcode, 0xf);
+            let good = matches!(said, Said::PostSend(post) if post.wr_id == 9 && post.bytes == 4096);
+            assert!(good, "{said:?}");
+        }
+        for status in 0..22 {
+            for (opcode, receive) in [(2, false), (9, false), (128, true), (129, true)] {
+                let said = verbs(VerbsKind::Completion, opcode, status);
+                let good = matches!(said, Said::Completion(completed)
+                    if completed.receive == receive && completed.status as u32 == status);
+                assert!(good, "{said:?}");
+            }
+        }
+        for state in 0..7 {
+            let said = verbs(VerbsKind::State, 0, state);
+            assert!(matches!(said, Said::State(of) if of as u32 == state), "{said:?}");
+        }
+        let said = verbs(VerbsKind::PostRecv, 0, 0);
+        assert!(matches!(said, Said::PostRecv { wr_id: 9, bytes: 4096 }), "{said:?}");
+    }
+
+    #[test]
+    fn a_replay_reads_attributes_and_faults() {
+        let attributes = Attributes {
+            service: 4,
+            state: 3,
+            path_mtu: 3,
+            timeout: 14,
+            retry_cnt: 7,
+            rnr_retry: 6,
+            min_rnr_timer: 12,
+            max_rd_atomic: 16,
+            max_dest_rd_atomic: 8,
+            srq: true,
+            sq_sig_all: true,
+            access: 0xf,
+            sq_psn: 0xff_ffff,
+            rq_psn: 1,
+            dest_qp: 0x2_0003,
+            qkey: 0x8001_0000,
+            stretch: 100,
+        };
+        let Said::SetTo(set) = read(What::Attributes(attributes)) else {
+            panic!("no attributes")
+        };
+        assert_eq!((set.path_mtu, set.sq_psn, set.rq_psn), (1024, 0xff_ffff, 1));
+        assert_eq!((set.timeout, set.retry_cnt, set.rnr_retry), (14, 7, 6));
+        assert_eq!((set.max_rd_atomic, set.max_dest_rd_atomic), (16, 8));
+        assert_eq!((set.dest_qp_num, set.qkey, set.stretch), (0x2_0003, 0x8001_0000, 100));
+        assert!(set.srq && set.sq_sig_all);
+
+        for fate in [Fate::Lost, Fate::Held, Fate::Arrives, Fate::Twice, Fate::RemoteOperational] {
+            let note = FaultNote {
+                incoming: true,
+                opcode: 0x11,
+                psn: 77,
+                fate,
+            };
+            let Said::Fault(fault) = read(What::Fault(note)) else {
+                panic!("no fault")
+            };
+            assert_eq!((fault.opcode, fault.psn, fault.incoming), (0x11, 77, true));
+            assert_eq!(format!("{:?}", fault.fate), format!("{fate:?}"));
+        }
+    }
+}

@@ -167,9 +167,20 @@ fn datagram(from: usize, bytes: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// What came to either side, as a wire between them has it. Of XRC it is not told who is who.
+/// What was sent, as a wire that loses nothing has it; `None`: it lost something. Of XRC it is not
+/// told who is who.
 pub(crate) fn wire(world: &World) -> Option<Vec<u8>> {
-    if world.sides[0].options.service != QpType::Rc {
+    let lossless = |side: &Side| side.host.losses == 0 && side.host.timeouts == 0;
+    let all_came = |from: usize| {
+        let count = |side: usize, wanted: fn(&Deed) -> bool| {
+            let deeds = world.sides[side].deeds.iter().flatten();
+            deeds.filter(|(_, deed)| wanted(deed)).count()
+        };
+        let sent = count(from, |deed| matches!(deed, Deed::Sent(_)));
+        sent == count(1 - from, |deed| matches!(deed, Deed::Came(_)))
+    };
+    let rc = world.sides[0].options.service == QpType::Rc;
+    if !rc || !world.sides.iter().all(lossless) || !(all_came(0) && all_came(1)) {
         return None;
     }
     let header = PcapHeader {
