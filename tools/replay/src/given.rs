@@ -81,7 +81,7 @@ impl<'p, 'a> Given<'p, 'a> {
     /// shows.
     fn prepare(&self, machine: &mut Machine, at: usize, packet: &Packet<'_>) {
         let host = &mut machine.host;
-        (host.refuses, host.shared) = (None, true);
+        (host.refuses, host.shared, host.no_queue) = (None, true, false);
         if !packet.info.is_request() {
             return;
         }
@@ -91,6 +91,9 @@ impl<'p, 'a> Given<'p, 'a> {
             Some(Syndrome::RnrNak { .. }) => host.shared = false,
             Some(Syndrome::Nak(NakCode::RemoteAccessError)) => {
                 host.refuses = Some(MemoryError::Rights);
+                // A SEND names no other key than one to invalidate.
+                let named = packet.info.operation != Operation::Send || packet.ext.ieth.is_some();
+                host.no_queue = !named;
             }
             Some(Syndrome::Nak(NakCode::RemoteOperationalError)) => {
                 host.refuses = Some(MemoryError::Fault);
