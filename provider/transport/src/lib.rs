@@ -31,6 +31,7 @@ mod resources;
 mod respond;
 mod responder;
 mod ring;
+mod room;
 mod send_queue;
 mod standing;
 pub mod state;

@@ -33,9 +33,9 @@ pub(crate) fn replay(options: &Replay) -> Result<ExitCode, Error> {
     let summaries = ferroce_replay::replay(&capture, &what(options), &mut |step| {
         let shown = match options.differences && step.verdict != Verdict::Differs {
             true => Ok(()),
-            false if options.json => {
-                serde_json::to_writer(&mut out, step).map_err(io::Error::from).and_then(|()| writeln!(out))
-            }
+            false if options.json => serde_json::to_writer(&mut out, step)
+                .map_err(io::Error::from)
+                .and_then(|()| writeln!(out)),
             false => text.step(&mut out, step),
         };
         let shown = shown.and_then(|()| match options.step {
@@ -105,7 +105,9 @@ fn sums(
             capture.dropped
         )?;
     }
-    summaries.iter().try_for_each(|summary| show::sum(out, summary))
+    summaries
+        .iter()
+        .try_for_each(|summary| show::sum(out, summary))
 }
 
 /// An end of standard input is as good, and ends it.

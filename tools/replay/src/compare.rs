@@ -78,7 +78,12 @@ impl Wanted<'_, '_> {
 impl Rules {
     /// What becomes of a queue pair that sends this at `time`, if it would, be it that a timer has
     /// lapsed.
-    pub(crate) fn explain(&self, from: &Machine, want: &Wanted<'_, '_>, time: Time) -> Option<Machine> {
+    pub(crate) fn explain(
+        &self,
+        from: &Machine,
+        want: &Wanted<'_, '_>,
+        time: Time,
+    ) -> Option<Machine> {
         self.sends(from, want, time).or_else(|| {
             let lapsed = self.lapsed(from, time)?;
             self.sends(&lapsed, want, time)
@@ -92,7 +97,11 @@ impl Rules {
             return None;
         }
         let windows = want.windows(from);
-        let tries = if windows[0] == windows[1] || want.is_answer() { 1 } else { 2 };
+        let tries = if windows[0] == windows[1] || want.is_answer() {
+            1
+        } else {
+            2
+        };
         windows[..tries].iter().find_map(|window| {
             let mut machine = from.clone();
             let made = next(&mut machine, want, time, *window)?;
@@ -143,9 +152,7 @@ impl Rules {
             return true;
         };
 
-        let head = |bth: &ferroce_wire::Bth| {
-            (bth.dest_qp, bth.ack_req, bth.solicited, bth.pad)
-        };
+        let head = |bth: &ferroce_wire::Bth| (bth.dest_qp, bth.ack_req, bth.solicited, bth.pad);
         let rest = |ext: &Ext| Ext { aeth: None, ..*ext };
         head(&made.bth) == head(&packet.bth)
             && made.payload == packet.payload.len()
@@ -162,7 +169,10 @@ impl Rules {
             (Syndrome::Ack(made), Syndrome::Ack(shown)) => !self.known.posts || made == shown,
             (made, shown) => made == shown,
         };
-        kinds && self.offset.is_none_or(|offset| distance(made, shown) == offset)
+        kinds
+            && self
+                .offset
+                .is_none_or(|offset| distance(made, shown) == offset)
     }
 
     /// What the two say of message numbers, if a packet says something.

@@ -157,7 +157,12 @@ impl<'a> Capture<'a> {
         let nanos = match resolution >> 7 {
             0 => match 9_i32 - i32::from(resolution) {
                 more @ 0.. => units.saturating_mul(10_u128.pow(more as u32)),
-                less => units / 10_u128.checked_pow(less.unsigned_abs()).unwrap_or(u128::MAX),
+                less => {
+                    units
+                        / 10_u128
+                            .checked_pow(less.unsigned_abs())
+                            .unwrap_or(u128::MAX)
+                }
             },
             _ => units.saturating_mul(1_000_000_000) >> (resolution & 0x3f),
         };
@@ -240,6 +245,10 @@ fn own(comment: &str) -> Option<u32> {
     let Some(digits) = rest.strip_prefix(" QP 0x") else {
         return Some(0);
     };
-    let end = digits.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(digits.len());
-    u32::from_str_radix(&digits[..end], 16).ok().filter(|qpn| *qpn < 1 << 24)
+    let end = digits
+        .find(|c: char| !c.is_ascii_hexdigit())
+        .unwrap_or(digits.len());
+    u32::from_str_radix(&digits[..end], 16)
+        .ok()
+        .filter(|qpn| *qpn < 1 << 24)
 }

@@ -92,7 +92,12 @@ fn internet(packet: &[u8]) -> Option<Frame<'_>> {
     let len = usize::from(word(datagram, 4)?).checked_sub(UDP_HEADER)?;
     let bytes = datagram.get(UDP_HEADER..)?;
     let bytes = &bytes[..bytes.len().min(len)];
-    Some(Frame { from, to, bytes, len })
+    Some(Frame {
+        from,
+        to,
+        bytes,
+        len,
+    })
 }
 
 /// InfiniBand in a record of the Extensible Record Format.
@@ -129,7 +134,9 @@ mod tests {
 
     /// A datagram of IPv4 with so much payload, as it stands in an IP packet.
     fn datagram(payload: usize) -> Vec<u8> {
-        let mut bytes = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, UDP, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
+        let mut bytes = vec![
+            0x45, 0, 0, 0, 0, 0, 0, 0, 64, UDP, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2,
+        ];
         let len = (payload + UDP_HEADER) as u16;
         for word in [49_152, ROCE_V2_PORT, len, 0] {
             bytes.extend(u16::to_be_bytes(word));

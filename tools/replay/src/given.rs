@@ -18,6 +18,8 @@ pub(crate) struct Given<'p, 'a> {
     plan: &'p Plan<'a>,
     /// The answers that it sent, by their place among the events.
     answers: Vec<(usize, &'p Packet<'a>)>,
+    /// The values among them that ATOMICs found, with the PSN of each.
+    words: Vec<(usize, u32, u64)>,
 }
 
 impl<'p, 'a> Given<'p, 'a> {
@@ -26,10 +28,15 @@ impl<'p, 'a> Given<'p, 'a> {
             Event::Sent(packet) if packet.info.is_response() => Some((at, packet)),
             _ => None,
         };
+        let answers: Vec<_> = plan.events.iter().enumerate().filter_map(answer).collect();
+        let word = |(at, packet): &(usize, &Packet<'_>)| {
+            Some((*at, packet.bth.psn, packet.ext.atomic_ack?))
+        };
         Given {
             qpn,
             plan,
-            answers: plan.events.iter().enumerate().filter_map(answer).collect(),
+            words: answers.iter().filter_map(word).collect(),
+            answers,
         }
     }
 
@@ -123,7 +130,10 @@ impl<'p, 'a> Given<'p, 'a> {
     /// The answers after an event.
     fn answers_after(&self, at: usize) -> impl Iterator<Item = &'p Packet<'a>> {
         let from = self.answers.partition_point(|(place, _)| *place <= at);
-        self.answers[from..].iter().take(LOOK_AHEAD).map(|(_, packet)| *packet)
+        self.answers[from..]
+            .iter()
+            .take(LOOK_AHEAD)
+            .map(|(_, packet)| *packet)
     }
 
     /// What a request was answered with, if it was refused.
@@ -143,8 +153,9 @@ impl<'p, 'a> Given<'p, 'a> {
 
     /// The value that an ATOMIC was answered with.
     fn word_for(&self, at: usize, psn: u32) -> Option<u64> {
-        let mut answers = self.answers_after(at);
-        answers.find_map(|answer| answer.ext.atomic_ack.filter(|_| answer.bth.psn == psn))
+        let from = self.words.partition_point(|(place, ..)| *place <= at);
+        let mut words = self.words[from..].iter().take(LOOK_AHEAD);
+        words.find_map(|(_, of, word)| (*of == psn).then_some(*word))
     }
 }
 

@@ -10,8 +10,8 @@ use ferroce_transport::{Duration, Time};
 use self::judge::Outcome;
 use crate::compare::{Rules, Wanted, spread};
 use crate::given::Given;
-use crate::journal::{SERVICES, STATES, name_of};
 use crate::machine::{Machine, View};
+use crate::names::{SERVICES, STATES, name_of};
 use crate::order::Lately;
 use crate::plan::Plan;
 use crate::step::{Kind, Step, Summary, Verdict, changes};
@@ -224,9 +224,10 @@ fn in_words(event: &Event<'_>) -> (Kind, String) {
     match event {
         Event::SetTo(settings) => (Kind::Set, words::settings(settings)),
         Event::Post(request) => (Kind::Posted, words::request(request)),
-        Event::PostRecv { wr_id, bytes } => {
-            (Kind::Posted, format!("receive, wr_id {wr_id:#x}, {bytes} bytes"))
-        }
+        Event::PostRecv { wr_id, bytes } => (
+            Kind::Posted,
+            format!("receive, wr_id {wr_id:#x}, {bytes} bytes"),
+        ),
         Event::Came(packet, None) => (Kind::Came, words::packet(packet)),
         Event::Came(packet, Some(fate)) => {
             let text = words::packet(packet);

@@ -18,6 +18,7 @@ mod guide;
 pub mod journal;
 mod machine;
 mod made_up;
+mod names;
 mod order;
 mod plan;
 mod step;

@@ -3,9 +3,9 @@
 
 use ferroce_transport::state::transition;
 use ferroce_transport::{
-    Access, Completion, Datagram, Dest, Flush, Gather, Host, Injected, MemoryError, PathSignal, PostError,
-    Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpEvent, QpState, QpType, RecvWqe, SendData,
-    SendFlags, SendOp, SendRequest, Sge, Sink, Standing, Time, TxPacket, WindowBind,
+    Access, Completion, Datagram, Dest, Flush, Gather, Host, Injected, MemoryError, PathSignal,
+    PostError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpEvent, QpState, QpType, RecvWqe,
+    SendData, SendFlags, SendOp, SendRequest, Sge, Sink, Standing, Time, TxPacket, WindowBind,
 };
 use ferroce_wire::{Bth, Ext, Octets, Packet, Service};
 use smallvec::SmallVec;
@@ -148,7 +148,9 @@ impl Machine {
             row.required | row.optional & known
         });
         // A way that the table does not have is one that the program did not go.
-        let _ = self.qp.modify(&attr, mask | QpAttrMask::STATE, now, &mut self.host);
+        let _ = self
+            .qp
+            .modify(&attr, mask | QpAttrMask::STATE, now, &mut self.host);
         self.qp.settle_once(&mut self.host);
     }
 
@@ -202,7 +204,8 @@ impl Machine {
                 self.qp.refuse_request(packet, why, &mut self.host);
             }
             _ if packet.info.service == Service::Ud => {
-                self.qp.receive_datagram(now, packet, &[0; 40], &mut self.host);
+                self.qp
+                    .receive_datagram(now, packet, &[0; 40], &mut self.host);
             }
             _ => self.qp.receive(now, packet, &mut self.host),
         }
@@ -220,7 +223,8 @@ impl Machine {
     /// What it sends next by way of a request.
     pub(crate) fn request(&mut self, now: Time, window: u32) -> Option<Made> {
         let mut taken = Taken::default();
-        self.qp.request_once(now, window, &mut self.host, &mut taken);
+        self.qp
+            .request_once(now, window, &mut self.host, &mut taken);
         self.qp.settle_once(&mut self.host);
         taken.0.pop()
     }

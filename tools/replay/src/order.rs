@@ -12,7 +12,7 @@ use crate::journal::Completed;
 use crate::machine::Machine;
 
 /// What is kept at most. What is further back has had its effect.
-const MOST: usize = 48;
+const MOST: usize = 96;
 
 /// What happened since the last packet was sent.
 pub(crate) struct Lately {
@@ -47,46 +47,48 @@ impl Lately {
     }
 
     /// The queue pair after all of this and after it has sent what is wanted, in an order in which
-    /// it does.
+    /// it does; and what may still have happened later than that.
     pub(crate) fn in_another_order(
         &self,
         given: &Given<'_, '_>,
         rules: &Rules,
         want: &Wanted<'_, '_>,
         time: Time,
-    ) -> Option<Machine> {
+    ) -> Option<(Machine, Lately)> {
         let (arrivals, others): (Vec<usize>, Vec<usize>) =
             self.happened.iter().partition(|at| given.is_arrival(**at));
         let late = [others, arrivals].concat();
 
         let orders = [&self.happened, &late];
-        orders.into_iter().find_map(|order| {
+        let found = orders.into_iter().find_map(|order| {
             let cuts = (0..=order.len()).rev();
             let mut cuts = cuts.filter(|cut| *cut < order.len() || *order != self.happened);
-            cuts.find_map(|cut| self.sends_after((given, rules), order, cut, want, time))
-        })
-    }
+            cuts.find_map(|cut| {
+                let mut machine = self.before.clone();
+                for at in &order[..cut] {
+                    given.apply(&mut machine, *at);
+                }
+                let sent = rules.explain(&machine, want, time)?;
+                Some((sent, order[cut..].to_vec()))
+            })
+        });
+        let (mut before, happened) = found?;
 
-    /// The queue pair that has sent it after the first of these, and then the others happened.
-    fn sends_after(
-        &self,
-        (given, rules): (&Given<'_, '_>, &Rules),
-        order: &[usize],
-        cut: usize,
-        want: &Wanted<'_, '_>,
-        time: Time,
-    ) -> Option<Machine> {
-        let mut machine = self.before.clone();
-        for at in &order[..cut] {
+        // What was asked for and has not been completed yet will be.
+        let mut taken = self.taken.clone();
+        taken.retain(|completed| !before.take(completed));
+        let mut machine = before.clone();
+        for at in &happened {
             given.apply(&mut machine, *at);
         }
-        let mut machine = rules.explain(&machine, want, time)?;
-        for at in &order[cut..] {
-            given.apply(&mut machine, *at);
-        }
-        for completed in &self.taken {
+        for completed in &taken {
             let _ = machine.take(completed);
         }
-        Some(machine)
+        let lately = Lately {
+            before,
+            happened,
+            taken,
+        };
+        Some((machine, lately))
     }
 }

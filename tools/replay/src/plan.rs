@@ -11,8 +11,8 @@ use ferroce_wire::{Packet, Psn};
 use crate::Options;
 use crate::journal::{Post, PostVerb, Settings};
 use crate::machine::BAD_KEY;
-use crate::made_up::made_up;
 use crate::machine::Request;
+use crate::made_up::made_up;
 use crate::subject::{Event, Subject, Timed};
 
 /// What is known of a queue pair beside its packets.
@@ -40,9 +40,8 @@ pub(crate) fn plan<'a>(subject: Subject<'a>, options: &Options) -> Plan<'a> {
         _ => None,
     });
     let known = Known {
-        posts: set.is_some_and(|set| {
-            matches!(set.state, QpState::Reset | QpState::Init | QpState::Rtr)
-        }),
+        posts: set
+            .is_some_and(|set| matches!(set.state, QpState::Reset | QpState::Init | QpState::Rtr)),
         attributes: set.is_some(),
     };
     let events = match known.posts {
@@ -63,9 +62,9 @@ fn with_details(events: Vec<Timed<'_>>) -> Vec<Timed<'_>> {
         let before = settings.replace(*set).map(|before| before.state);
         if set.state == QpState::Rts && before != Some(QpState::Rts) && before != Some(QpState::Sqd)
         {
-            let end = events[at + 1..].iter().position(|timed| {
-                matches!(&timed.event, Event::SetTo(set) if set.state == QpState::Reset)
-            });
+            let end = events[at + 1..].iter().position(
+                |timed| matches!(&timed.event, Event::SetTo(set) if set.state == QpState::Reset),
+            );
             let end = end.map_or(events.len(), |end| at + 1 + end);
             connection(&events, at..end, set, &mut requests);
         }
@@ -127,7 +126,9 @@ fn faulty(events: &[Timed<'_>]) -> Option<usize> {
         use WcStatus::{LocProtErr, LocQpOpErr, MwBindErr};
         matches!(status, LocProtErr | LocQpOpErr | MwBindErr)
     });
-    let posts = events.iter().filter(|timed| matches!(timed.event, Event::PostSend(_)));
+    let posts = events
+        .iter()
+        .filter(|timed| matches!(timed.event, Event::PostSend(_)));
     let flushed = sends(|status| status == WcStatus::WrFlushErr);
     (own > 0).then(|| posts.count().checked_sub(flushed + 1))?
 }
@@ -178,7 +179,11 @@ pub(crate) fn by_number<'s, 'a>(
 
 /// A request, with what its first and its last packet show. What was never sent asks for nothing in
 /// particular.
-pub(crate) fn detailed(post: &Post, first: Option<&Packet<'_>>, last: Option<&Packet<'_>>) -> Request {
+pub(crate) fn detailed(
+    post: &Post,
+    first: Option<&Packet<'_>>,
+    last: Option<&Packet<'_>>,
+) -> Request {
     let ext = first.map(|packet| packet.ext).unwrap_or_default();
     let ends = last.map(|packet| packet.ext).unwrap_or_default();
     let reth = ext.reth.unwrap_or_default();

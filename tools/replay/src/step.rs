@@ -3,8 +3,8 @@
 use ferroce_transport::{QpState, Standing};
 use serde::Serialize;
 
-use crate::journal::{STATES, name_of};
 use crate::machine::View;
+use crate::names::{STATES, name_of};
 
 /// Something that happened, what it changed, and whether the transport did the same.
 #[derive(Clone, Debug, Serialize)]

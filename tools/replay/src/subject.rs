@@ -37,7 +37,10 @@ pub(crate) enum Event<'a> {
     PostSend(Post),
     /// The same, with what its packets show (see `plan`).
     Post(Request),
-    PostRecv { wr_id: u64, bytes: u64 },
+    PostRecv {
+        wr_id: u64,
+        bytes: u64,
+    },
     Completion(Completed),
     State(QpState),
     /// A packet came, and a fault had its way with it.
@@ -80,9 +83,9 @@ impl<'a> Subject<'a> {
     pub(crate) fn of(capture: &'a Capture<'a>, qpn: u32, peer: Option<u32>) -> Subject<'a> {
         let seen = |incoming: bool| {
             capture.entries.iter().any(|entry| match &entry.what {
-                What::Packet(packet) => {
-                    packet.seen.is_some_and(|seen| seen.qpn == qpn && seen.incoming == incoming)
-                }
+                What::Packet(packet) => packet
+                    .seen
+                    .is_some_and(|seen| seen.qpn == qpn && seen.incoming == incoming),
                 What::Said(..) => false,
             })
         };
@@ -163,14 +166,17 @@ impl View {
 
 /// A fault has its way with a packet that has come before.
 fn fated(fault: &Fault, time: Time, events: &mut Vec<Timed<'_>>) {
-    let found = events.iter_mut().rev().find_map(|timed| match &mut timed.event {
-        Event::Came(packet, fate)
-            if (packet.bth.opcode, packet.bth.psn) == (fault.opcode, fault.psn) =>
-        {
-            Some((*packet, fate))
-        }
-        _ => None,
-    });
+    let found = events
+        .iter_mut()
+        .rev()
+        .find_map(|timed| match &mut timed.event {
+            Event::Came(packet, fate)
+                if (packet.bth.opcode, packet.bth.psn) == (fault.opcode, fault.psn) =>
+            {
+                Some((*packet, fate))
+            }
+            _ => None,
+        });
     match (found, fault.fate) {
         (Some((packet, _)), Fate::Arrives) => events.push(Timed {
             time,
@@ -191,12 +197,15 @@ struct Wire {
 impl Wire {
     fn of(capture: &Capture<'_>, qpn: u32, peer: Option<u32>) -> Option<Wire> {
         let unseen = || {
-            capture.entries.iter().filter_map(|entry| match &entry.what {
-                What::Packet(packet) if packet.seen.is_none() => {
-                    Some((packet, Packet::parse(&packet.bytes).ok()?))
-                }
-                _ => None,
-            })
+            capture
+                .entries
+                .iter()
+                .filter_map(|entry| match &entry.what {
+                    What::Packet(packet) if packet.seen.is_none() => {
+                        Some((packet, Packet::parse(&packet.bytes).ok()?))
+                    }
+                    _ => None,
+                })
         };
         let address = unseen().find(|(_, parsed)| parsed.bth.dest_qp == qpn)?.0.to;
 
@@ -219,7 +228,10 @@ impl Wire {
             *fit += u64::from(others.contains(&parsed.bth.psn));
         }
         fits.retain(|number, _| *number > MANAGEMENT && *number != qpn);
-        let best = fits.iter().max_by_key(|(_, fit)| **fit).map(|(number, _)| *number);
+        let best = fits
+            .iter()
+            .max_by_key(|(_, fit)| **fit)
+            .map(|(number, _)| *number);
         Some(Wire {
             address,
             qpn,

@@ -5,9 +5,10 @@ use std::fmt::Write;
 use ferroce_transport::{SendFlags, SendOp, WcStatus};
 use ferroce_wire::{Bth, Ext, Packet, Syndrome, opcode};
 
-use crate::journal::{Completed, Fault, PostVerb, STATES, STATUSES, Settings, name_of};
-use crate::journal::{SERVICES, name_of_verb};
+use crate::journal::{Completed, Fault, PostVerb, Settings};
 use crate::machine::{Made, Request};
+use crate::names::{SERVICES, name_of_verb};
+use crate::names::{STATES, STATUSES, name_of};
 
 pub(crate) fn packet(packet: &Packet<'_>) -> String {
     described(&packet.bth, &packet.ext, packet.payload.len())
@@ -35,7 +36,11 @@ fn described(bth: &Bth, ext: &Ext, payload: usize) -> String {
         };
     }
     if let Some(reth) = ext.reth {
-        let _ = write!(text, ", {} bytes at {:#x} key {:#x}", reth.len, reth.va, reth.rkey);
+        let _ = write!(
+            text,
+            ", {} bytes at {:#x} key {:#x}",
+            reth.len, reth.va, reth.rkey
+        );
     }
     if let Some(atomic) = ext.atomic {
         let _ = write!(text, ", at {:#x} key {:#x}", atomic.va, atomic.rkey);
@@ -77,7 +82,10 @@ pub(crate) fn request(request: &Request) -> String {
 pub(crate) fn completed(completed: &Completed) -> String {
     let what = if completed.receive { "receive" } else { "send" };
     let status = status(completed.status);
-    format!("{what}, wr_id {:#x}, {status}, {} bytes", completed.wr_id, completed.bytes)
+    format!(
+        "{what}, wr_id {:#x}, {status}, {} bytes",
+        completed.wr_id, completed.bytes
+    )
 }
 
 pub(crate) fn status(status: WcStatus) -> &'static str {
@@ -88,13 +96,7 @@ pub(crate) fn settings(of: &Settings) -> String {
     let (service, state) = (name_of(&SERVICES, of.service), name_of(&STATES, of.state));
     format!(
         "{service} {state}, peer {:#x}, path MTU {}, PSNs {} and {}, timeout {}, retries {}, RNR retries {}",
-        of.dest_qp_num,
-        of.path_mtu,
-        of.sq_psn,
-        of.rq_psn,
-        of.timeout,
-        of.retry_cnt,
-        of.rnr_retry
+        of.dest_qp_num, of.path_mtu, of.sq_psn, of.rq_psn, of.timeout, of.retry_cnt, of.rnr_retry
     )
 }
 

@@ -6,8 +6,8 @@ use crate::wire::{self, SimSink};
 use crate::world::{Options, QPN};
 use ferroce_transport::state::transition;
 use ferroce_transport::{
-    Access, Completion, Duration, PostError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpState, QpType, RecvWqe,
-    SendData, SendRequest, Sge, Time,
+    Access, Completion, Duration, PostError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpState,
+    QpType, RecvWqe, SendData, SendRequest, Sge, Time,
 };
 use ferroce_wire::icrc::Flow;
 use smallvec::SmallVec;
@@ -204,7 +204,9 @@ impl Side {
         let [sends, receives] = &mut self.told;
         let sent = self.host.sends[*sends..].iter().map(|c| (false, *c));
         let received = self.host.receives[*receives..].iter().map(|c| (true, *c));
-        let completed = sent.chain(received).map(|(receive, c)| Deed::Completed(receive, c));
+        let completed = sent
+            .chain(received)
+            .map(|(receive, c)| Deed::Completed(receive, c));
         if let Some(deeds) = &mut self.deeds {
             deeds.extend(completed.chain(deed).map(|deed| (now, deed)));
         }

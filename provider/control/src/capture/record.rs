@@ -34,11 +34,11 @@ pub enum What {
     /// A packet, which is the record's data: from the BTH to the ICRC, or from the LRH to the ICRC
     /// of a cable's.
     Packet(Packet),
-    /// Something of verbs. There is no data.
+    /// Something of verbs. There is no data, nor in what follows.
     Verbs(Verbs),
-    /// What a queue pair is set to, as a program has done it or when the capture begins. No data.
+    /// What a queue pair is set to, as a program has done it or when the capture begins.
     Attributes(Attributes),
-    /// What a fault on command makes of a packet. No data.
+    /// What a fault makes of a packet.
     Fault(FaultNote),
 }
 
@@ -132,7 +132,7 @@ pub struct Attributes {
     pub srq: bool,
     /// Every send request is signaled.
     pub sq_sig_all: bool,
-    /// `enum ibv_access_flags`.
+    /// `enum ibv_access_flags`
     pub access: u32,
     /// First PSN of the send queue.
     pub sq_psn: u32,
@@ -140,20 +140,20 @@ pub struct Attributes {
     pub rq_psn: u32,
     /// The peer's number.
     pub dest_qp: u32,
-    /// UD: the Q_Key.
+    /// Of UD.
     pub qkey: u32,
     /// Local ACK Timeouts are so many times as long.
     pub stretch: u32,
 }
 
-/// What a fault makes of a packet of the record's queue pair.
+/// What a fault makes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultNote {
     /// The packet comes; otherwise it leaves.
     pub incoming: bool,
-    /// Its opcode and PSN.
+    /// Its opcode.
     pub opcode: u8,
-    /// 24 bits.
+    /// Its PSN.
     pub psn: u32,
     /// What becomes of it.
     pub fate: Fate,
@@ -294,8 +294,8 @@ pub fn emit(record: &Record, len: usize) -> [u8; HEADER] {
                 28,
                 &[of.timeout, of.retry_cnt, of.rnr_retry, of.min_rnr_timer],
             );
-            let flags = u8::from(of.srq) | u8::from(of.sq_sig_all) << 1;
-            put(32, &[of.max_rd_atomic, of.max_dest_rd_atomic, flags]);
+            put(32, &[of.max_rd_atomic, of.max_dest_rd_atomic]);
+            put(34, &[u8::from(of.srq), u8::from(of.sq_sig_all)]);
             let words = [
                 of.access, of.sq_psn, of.rq_psn, of.dest_qp, of.qkey, of.stretch,
             ];
@@ -309,7 +309,6 @@ pub fn emit(record: &Record, len: usize) -> [u8; HEADER] {
             put(28, &note.psn.to_ne_bytes());
         }
     }
-
     out
 }
 
@@ -370,8 +369,8 @@ fn attributes(header: &[u8; HEADER]) -> Attributes {
         min_rnr_timer: header[31],
         max_rd_atomic: header[32],
         max_dest_rd_atomic: header[33],
-        srq: header[34] & 1 != 0,
-        sq_sig_all: header[34] & 2 != 0,
+        srq: header[34] != 0,
+        sq_sig_all: header[35] != 0,
         access: word(0),
         sq_psn: word(1),
         rq_psn: word(2),

@@ -7,8 +7,8 @@
 
 mod verbs;
 
-pub(super) use self::verbs::fate;
 pub(crate) use self::verbs::Made;
+pub(super) use self::verbs::fate;
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;

@@ -187,7 +187,10 @@ fn flags(bits: u32) -> String {
 }
 
 fn set_to(qpn: u32, of: &Attributes) -> String {
-    let service = named(&["RC", "UC", "UD", "XRC_SEND", "XRC_RECV"], of.service.into());
+    let service = named(
+        &["RC", "UC", "UD", "XRC_SEND", "XRC_RECV"],
+        of.service.into(),
+    );
     let state = named(STATES, of.state.into());
     let mtu = mtu::bytes(of.path_mtu).unwrap_or_default();
     let receives = if of.srq { ", srq" } else { "" };
@@ -292,7 +295,8 @@ mod tests {
     fn a_replay_reads_what_is_said() {
         for opcode in (0..=9).chain([14, 15]) {
             let said = verbs(VerbsKind::PostSend, opcode, 0xf);
-            let good = matches!(said, Said::PostSend(post) if post.wr_id == 9 && post.bytes == 4096);
+            let good =
+                matches!(said, Said::PostSend(post) if post.wr_id == 9 && post.bytes == 4096);
             assert!(good, "{said:?}");
         }
         for status in 0..22 {
@@ -305,10 +309,22 @@ mod tests {
         }
         for state in 0..7 {
             let said = verbs(VerbsKind::State, 0, state);
-            assert!(matches!(said, Said::State(of) if of as u32 == state), "{said:?}");
+            assert!(
+                matches!(said, Said::State(of) if of as u32 == state),
+                "{said:?}"
+            );
         }
         let said = verbs(VerbsKind::PostRecv, 0, 0);
-        assert!(matches!(said, Said::PostRecv { wr_id: 9, bytes: 4096 }), "{said:?}");
+        assert!(
+            matches!(
+                said,
+                Said::PostRecv {
+                    wr_id: 9,
+                    bytes: 4096
+                }
+            ),
+            "{said:?}"
+        );
     }
 
     #[test]
@@ -338,10 +354,19 @@ mod tests {
         assert_eq!((set.path_mtu, set.sq_psn, set.rq_psn), (1024, 0xff_ffff, 1));
         assert_eq!((set.timeout, set.retry_cnt, set.rnr_retry), (14, 7, 6));
         assert_eq!((set.max_rd_atomic, set.max_dest_rd_atomic), (16, 8));
-        assert_eq!((set.dest_qp_num, set.qkey, set.stretch), (0x2_0003, 0x8001_0000, 100));
+        assert_eq!(
+            (set.dest_qp_num, set.qkey, set.stretch),
+            (0x2_0003, 0x8001_0000, 100)
+        );
         assert!(set.srq && set.sq_sig_all);
 
-        for fate in [Fate::Lost, Fate::Held, Fate::Arrives, Fate::Twice, Fate::RemoteOperational] {
+        for fate in [
+            Fate::Lost,
+            Fate::Held,
+            Fate::Arrives,
+            Fate::Twice,
+            Fate::RemoteOperational,
+        ] {
             let note = FaultNote {
                 incoming: true,
                 opcode: 0x11,

@@ -18,7 +18,12 @@ impl Text {
             Some((qp, begin)) if qp == step.qp => begin,
             _ => {
                 self.of = Some((step.qp, step.time));
-                writeln!(out, "QP {:#x}, from {} s since 1970", step.qp, seconds(step.time))?;
+                writeln!(
+                    out,
+                    "QP {:#x}, from {} s since 1970",
+                    step.qp,
+                    seconds(step.time)
+                )?;
                 step.time
             }
         };
@@ -40,11 +45,16 @@ impl Text {
             Verdict::Unknown => "  [unknown]",
         };
         let after = seconds(step.time.saturating_sub(begin));
-        writeln!(out, "{:>7} +{after} {kind:<6} {}{verdict}", step.number, step.text)?;
+        writeln!(
+            out,
+            "{:>7} +{after} {kind:<6} {}{verdict}",
+            step.number, step.text
+        )?;
 
         if !step.changes.is_empty() {
             let changes = step.changes.iter();
-            let words = changes.map(|change| format!("{} {} > {}", change.name, change.from, change.to));
+            let words =
+                changes.map(|change| format!("{} {} > {}", change.name, change.from, change.to));
             writeln!(out, "{:27}{}", "", words.collect::<Vec<_>>().join(", "))?;
         }
         match &step.note {
@@ -77,7 +87,11 @@ pub(super) fn sum(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     writeln!(out, "; it ends in {state}")?;
     match summary.assumed.is_empty() {
         true => Ok(()),
-        false => writeln!(out, "    not in the capture: {}", summary.assumed.join("; ")),
+        false => writeln!(
+            out,
+            "    not in the capture: {}",
+            summary.assumed.join("; ")
+        ),
     }
 }
 

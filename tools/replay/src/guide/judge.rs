@@ -6,8 +6,9 @@ use ferroce_transport::{Completion, QpState, Time, WcStatus};
 use super::Guide;
 use crate::compare::{Rules, Wanted, next};
 use crate::given::wait_for_receiver;
-use crate::journal::{Completed, Fate, Fault, STATES, Settings, name_of};
+use crate::journal::{Completed, Fate, Fault, Settings};
 use crate::machine::Machine;
+use crate::names::{STATES, name_of};
 use crate::order::Lately;
 use crate::step::Verdict;
 use crate::subject::Event;
@@ -44,14 +45,18 @@ impl Guide<'_, '_> {
             self.goes_on(next);
             return Outcome::of(Verdict::Agrees);
         }
-        if let Some(next) = self.lately.in_another_order(&self.given, &self.rules, want, time) {
-            self.goes_on(next);
+        let other = (self.lately).in_another_order(&self.given, &self.rules, want, time);
+        if let Some((next, lately)) = other {
+            (self.machine, self.lately) = (next, lately);
             let note = "it was before, or after, what happened at about the same time";
             return Outcome::noted(Verdict::Agrees, note);
         }
         let key = (want.opcode(), want.psn());
         if self.kept.contains(&key) {
-            return Outcome::noted(Verdict::Agrees, "a fault had kept it back, or sends it twice");
+            return Outcome::noted(
+                Verdict::Agrees,
+                "a fault had kept it back, or sends it twice",
+            );
         }
         if let Some((next, more)) = self.rules.beyond(&self.machine, want, time) {
             self.goes_on(next);
@@ -151,7 +156,10 @@ impl Guide<'_, '_> {
             *receive == completed.receive && of.wr_id == completed.wr_id
         };
         let note = match self.machine.host.completions.iter().find(of) {
-            Some((_, of)) => format!("the transport completes it with {}", words::status(of.status)),
+            Some((_, of)) => format!(
+                "the transport completes it with {}",
+                words::status(of.status)
+            ),
             None => "the transport does not complete it".to_owned(),
         };
         Outcome::noted(verdict, note)
@@ -168,9 +176,9 @@ impl Guide<'_, '_> {
     /// What the program sets the queue pair to next, if that ends it, and only completions are told
     /// before.
     fn about_to_end(&self, at: usize) -> Option<Settings> {
-        let next = self.plan.events[at..].iter().find(|timed| {
-            !matches!(timed.event, Event::Completion(_) | Event::State(_))
-        });
+        let next = self.plan.events[at..]
+            .iter()
+            .find(|timed| !matches!(timed.event, Event::Completion(_) | Event::State(_)));
         match next.map(|timed| &timed.event) {
             Some(Event::SetTo(settings)) if settings.state == QpState::Err => Some(*settings),
             _ => None,
@@ -192,7 +200,10 @@ impl Guide<'_, '_> {
             return Outcome::noted(Verdict::Agrees, "a timer has lapsed");
         }
 
-        let note = format!("the transport stays in {}", name_of(&STATES, self.machine.qp.state()));
+        let note = format!(
+            "the transport stays in {}",
+            name_of(&STATES, self.machine.qp.state())
+        );
         let settings = Settings {
             state,
             ..self.machine.settings

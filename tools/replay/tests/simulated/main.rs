@@ -8,12 +8,14 @@ mod written;
 use std::ops::ControlFlow;
 
 use ferroce_replay::{Capture, Options, Step, Summary, Verdict, replay};
-use ferroce_sim::{Rng, recorded};
 use ferroce_sim::world::{QPN, World};
+use ferroce_sim::{Rng, recorded};
 use written::{Change, file};
 
 fn env(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|value| value.parse().expect("a number"))
+    std::env::var(name)
+        .ok()
+        .map(|value| value.parse().expect("a number"))
 }
 
 fn ran(seed: u64) -> World {
@@ -60,7 +62,10 @@ fn what_was_recorded_is_what_is_replayed() {
             differing[0]
         );
         agreed += summaries.iter().map(|summary| summary.agreed).sum::<u64>();
-        broken += summaries.iter().filter(|summary| summary.state == "ERR").count();
+        broken += summaries
+            .iter()
+            .filter(|summary| summary.state == "ERR")
+            .count();
         for (summary, side) in summaries.iter().zip(&world.sides) {
             let state = format!("{:?}", side.qp.state()).to_uppercase();
             assert_eq!(summary.state, state, "seed {seed}");
@@ -100,7 +105,10 @@ fn what_was_changed_is_noticed() {
         }
     }
     println!("{noticed} of {tried} noticed");
-    assert!(tried > 100 && noticed * 10 > tried * 8, "{noticed} of {tried}");
+    assert!(
+        tried > 100 && noticed * 10 > tried * 8,
+        "{noticed} of {tried}"
+    );
 }
 
 /// Another transport, as it were: one that tries less often than the one that was captured.
@@ -135,7 +143,10 @@ fn packets_alone_are_replayed_as_far_as_they_allow() {
         }
     }
     println!("{agreed} of {steps} steps agree, {differed} differ");
-    assert!(agreed > 1000 && agreed > 10 * differed, "{agreed} {differed}");
+    assert!(
+        agreed > 1000 && agreed > 10 * differed,
+        "{agreed} {differed}"
+    );
 }
 
 /// Wherever a file is cut, what is before the cut is there, or an error says what is wrong.

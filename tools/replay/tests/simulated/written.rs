@@ -48,7 +48,10 @@ pub(crate) fn changed(world: &World, side: usize, change: Change) -> Option<Vec<
         _ => false,
     };
     let all = deeds(world);
-    let sent = all.iter().filter(|(of, _, deed)| *of == side && fits(deed)).count();
+    let sent = all
+        .iter()
+        .filter(|(of, _, deed)| *of == side && fits(deed))
+        .count();
     let chosen = sent.checked_sub(1)? / 2;
     let mut seen = 0;
     Some(written(world, &[], |of, deed, bytes| {
@@ -224,7 +227,10 @@ fn message(side: &Side, deed: &Deed) -> String {
             format!("QP {qpn:#x} post_send {verb}, wr_id {index:#x}, {bytes} bytes{flags}")
         }
         Deed::PostRecv(index) => {
-            let bytes: u64 = side.recvs[*index].iter().map(|sge| u64::from(sge.length)).sum();
+            let bytes: u64 = side.recvs[*index]
+                .iter()
+                .map(|sge| u64::from(sge.length))
+                .sum();
             format!("QP {qpn:#x} post_recv, wr_id {index:#x}, {bytes} bytes")
         }
         Deed::Completed(receive, completion) => completed(qpn, *receive, completion),
@@ -262,7 +268,11 @@ fn set(side: &Side, attr: &QpAttr) -> String {
     };
     let state = format!("{:?}", attr.qp_state).to_uppercase();
     let srq = if options.srq { ", srq" } else { "" };
-    let all = if options.all_signaled { ", sq_sig_all" } else { "" };
+    let all = if options.all_signaled {
+        ", sq_sig_all"
+    } else {
+        ""
+    };
     format!(
         "QP {:#x} set to {service} {state}, path_mtu {}, sq_psn {}, rq_psn {}, dest_qp_num {:#x}, \
          timeout {}, retry_cnt {}, rnr_retry {}, min_rnr_timer {}, max_rd_atomic {}, \

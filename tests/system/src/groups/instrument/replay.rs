@@ -127,7 +127,9 @@ fn captured(
 fn programs(lab: &mut Lab, place: Place) -> Ending {
     let dir = lab.case_dir()?;
     for (line, least) in PROGRAMS {
-        let file = captured(lab, place, &WHOLE, &dir, |lab| work::pair(lab, place, line, &dir))?;
+        let file = captured(lab, place, &WHOLE, &dir, |lab| {
+            work::pair(lab, place, line, &dir)
+        })?;
         Replayed::of(lab, place, &file, &[])?.agrees(line, least)?;
     }
     Ok(())
@@ -163,9 +165,14 @@ fn faults(lab: &mut Lab) -> Ending {
     let place = Place::OneDaemon;
     let mut again = 0;
     for words in FAULTS {
-        for line in ["ib_send_bw -F -s 16384 -n 200", "ib_read_bw -F -s 16384 -n 100"] {
+        for line in [
+            "ib_send_bw -F -s 16384 -n 200",
+            "ib_read_bw -F -s 16384 -n 100",
+        ] {
             let file = with_fault(lab, &dir, words, |lab| {
-                captured(lab, place, &WHOLE, &dir, |lab| work::pair(lab, place, line, &dir))
+                captured(lab, place, &WHOLE, &dir, |lab| {
+                    work::pair(lab, place, line, &dir)
+                })
             })?;
             let replayed = Replayed::of(lab, place, &file, &[])?;
             replayed.agrees(&format!("{line} with {words}"), 500)?;
@@ -173,7 +180,9 @@ fn faults(lab: &mut Lab) -> Ending {
             again += replayed.steps.iter().filter(retries).count();
         }
     }
-    expect(again > 20, || format!("only {again} changes of retry counters"))
+    expect(again > 20, || {
+        format!("only {again} changes of retry counters")
+    })
 }
 
 /// The run has failed, and the steps show why.
@@ -200,16 +209,21 @@ fn failure(lab: &mut Lab) -> Ending {
         .collect();
     let exceeded = replayed.steps.iter().find(|step| {
         step["kind"] == "completed"
-            && step["text"].as_str().unwrap_or_default().contains("RETRY_EXC_ERR")
+            && step["text"]
+                .as_str()
+                .unwrap_or_default()
+                .contains("RETRY_EXC_ERR")
     });
     let ended = replayed.sums.iter().any(|sum| sum["state"] == "ERR");
-    expect(left.iter().any(|left| left == "0") && exceeded.is_some() && ended, || {
-        format!("retries left: {left:?}; {exceeded:?}; {:?}", replayed.sums)
-    })?;
+    expect(
+        left.iter().any(|left| left == "0") && exceeded.is_some() && ended,
+        || format!("retries left: {left:?}; {exceeded:?}; {:?}", replayed.sums),
+    )?;
 
     // In words, and only what is asked for.
     let words = run(lab, place, &file, &["--until", "5"])?;
-    let good = words.success() && words.out.contains("set    RC RESET") && words.out.lines().count() < 20;
+    let good =
+        words.success() && words.out.contains("set    RC RESET") && words.out.lines().count() < 20;
     match good {
         true => Ok(()),
         false => Err(Stop::with("other words", &[&words])),
@@ -221,7 +235,9 @@ fn one_end(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let place = Place::OneDaemon;
     let line = "ib_send_lat -F -s 64 -n 200";
-    let file = captured(lab, place, &["--verbs"], &dir, |lab| work::pair(lab, place, line, &dir))?;
+    let file = captured(lab, place, &["--verbs"], &dir, |lab| {
+        work::pair(lab, place, line, &dir)
+    })?;
     let both = Replayed::of(lab, place, &file, &[])?;
     both.agrees(line, 500)?;
     expect(both.sums.len() == 2, || format!("{:?}", both.sums))?;
@@ -259,7 +275,10 @@ fn wire(lab: &mut Lab) -> Ending {
         let replayed = Replayed::of(lab, place, &file, &[])?;
         let (agreed, differed) = (replayed.total("agreed"), replayed.total("differed"));
         expect(agreed >= least && differed * 50 <= agreed, || {
-            let first = replayed.steps.iter().find(|step| step["verdict"] == "differs");
+            let first = replayed
+                .steps
+                .iter()
+                .find(|step| step["verdict"] == "differs");
             format!("{line}: {agreed} steps agree, {differed} differ: {first:?}")
         })?;
     }
@@ -271,7 +290,9 @@ fn no_captures(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let place = Place::OneDaemon;
     let line = "ibv_rc_pingpong -g 0 -n 50";
-    let file = captured(lab, place, &WHOLE, &dir, |lab| work::pair(lab, place, line, &dir))?;
+    let file = captured(lab, place, &WHOLE, &dir, |lab| {
+        work::pair(lab, place, line, &dir)
+    })?;
     let whole = fs::read(&file).context("the capture")?;
 
     let mut says = |name: &str, bytes: &[u8], words: &str| -> Ending {
@@ -287,8 +308,16 @@ fn no_captures(lab: &mut Lab) -> Ending {
     says("half.pcapng", half, "it is cut off after")?;
     says("text", b"no capture at all", "neither pcapng nor pcap")?;
     says("empty", b"", "0 bytes are no capture")?;
-    says("header.pcapng", &whole[..20], "nothing in the file can be read")?;
+    says(
+        "header.pcapng",
+        &whole[..20],
+        "nothing in the file can be read",
+    )?;
     // The section alone.
     let section = u32::from_le_bytes(whole[4..8].try_into().context("a length")?) as usize;
-    says("section.pcapng", &whole[..section], "no packet of a queue pair")
+    says(
+        "section.pcapng",
+        &whole[..section],
+        "no packet of a queue pair",
+    )
 }

@@ -60,7 +60,11 @@ const FIELDS: [&str; 15] = [
 
 impl Capture {
     /// Captures a host's device from now on.
-    pub(in crate::groups::instrument) fn start(host: &Host, options: &[&str], dir: &Path) -> Result<Capture, Stop> {
+    pub(in crate::groups::instrument) fn start(
+        host: &Host,
+        options: &[&str],
+        dir: &Path,
+    ) -> Result<Capture, Stop> {
         let file = dir.join("capture.pcapng");
         let _ = std::fs::remove_file(&file);
         let mut command = host.ferroce();
@@ -95,7 +99,11 @@ impl Capture {
 }
 
 /// Some fields of the packets that a filter lets through, as tshark has them.
-pub(in crate::groups::instrument) fn fields(file: &Path, filter: &str, names: &[&str]) -> Result<Vec<Vec<String>>, Stop> {
+pub(in crate::groups::instrument) fn fields(
+    file: &Path,
+    filter: &str,
+    names: &[&str],
+) -> Result<Vec<Vec<String>>, Stop> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-r"]).arg(file).args(["-T", "fields"]);
     // What perftest sends is no RPC, for which tshark may take it.

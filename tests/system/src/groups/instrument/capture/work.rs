@@ -11,7 +11,12 @@ use crate::lab::{Lab, Place, netns};
 use crate::programs::perftest::{Pair, Runs};
 
 /// Runs a pair of a program that takes a port and the server's address.
-pub(in crate::groups::instrument) fn pair(lab: &mut Lab, place: Place, line: &str, dir: &Path) -> Ending {
+pub(in crate::groups::instrument) fn pair(
+    lab: &mut Lab,
+    place: Place,
+    line: &str,
+    dir: &Path,
+) -> Ending {
     let port = lab.port();
     let mut words = line.split_whitespace().map(str::to_owned);
     let pair = Pair {
