@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use crate::subject::{Event, Timed};
 
 /// Answers that are looked at to find the one to a request.
-const LOOK_AHEAD: usize = 256;
+const LOOK_AHEAD: usize = 4096;
 
 /// All that happened to a queue pair.
 pub(crate) struct Given<'p, 'a> {
@@ -18,8 +18,6 @@ pub(crate) struct Given<'p, 'a> {
     plan: &'p Plan<'a>,
     /// The answers that it sent, by their place among the events.
     answers: Vec<(usize, &'p Packet<'a>)>,
-    /// The values among them that ATOMICs found, with the PSN of each.
-    words: Vec<(usize, u32, u64)>,
 }
 
 impl<'p, 'a> Given<'p, 'a> {
@@ -28,15 +26,10 @@ impl<'p, 'a> Given<'p, 'a> {
             Event::Sent(packet) if packet.info.is_response() => Some((at, packet)),
             _ => None,
         };
-        let answers: Vec<_> = plan.events.iter().enumerate().filter_map(answer).collect();
-        let word = |(at, packet): &(usize, &Packet<'_>)| {
-            Some((*at, packet.bth.psn, packet.ext.atomic_ack?))
-        };
         Given {
             qpn,
             plan,
-            words: answers.iter().filter_map(word).collect(),
-            answers,
+            answers: plan.events.iter().enumerate().filter_map(answer).collect(),
         }
     }
 
@@ -153,9 +146,8 @@ impl<'p, 'a> Given<'p, 'a> {
 
     /// The value that an ATOMIC was answered with.
     fn word_for(&self, at: usize, psn: u32) -> Option<u64> {
-        let from = self.words.partition_point(|(place, ..)| *place <= at);
-        let mut words = self.words[from..].iter().take(LOOK_AHEAD);
-        words.find_map(|(_, of, word)| (*of == psn).then_some(*word))
+        let mut answers = self.answers_after(at);
+        answers.find_map(|answer| answer.ext.atomic_ack.filter(|_| answer.bth.psn == psn))
     }
 }
 
