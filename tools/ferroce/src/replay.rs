@@ -1,5 +1,5 @@
-//! `ferroce replay`: what a capture shows of queue pairs, done again by the transport, step by step.
-//! The file is read, and all the rest is `ferroce_replay`'s.
+//! `ferroce replay`: what a capture shows of queue pairs, done again by the transport, step by
+//! step. The file is read, and all the rest is `ferroce_replay`'s.
 
 pub(crate) mod arguments;
 mod show;

@@ -1,8 +1,8 @@
 //! A capture fed to the transport: the queue pairs that it shows are made anew, without sockets and
 //! in the capture's time, are given what they were given, and are watched.
 //!
-//! What a queue pair may send next is its own matter, and compared with what the capture shows. When
-//! it sends, and how much at once, was its host's, and is taken from the capture: each packet that
+//! What a queue pair may send next is its own matter, and compared with what the capture shows.
+//! When it sends, and how much at once, was its host's, and is taken from the capture: each packet that
 //! the capture shows is asked for at its place (`guide`). What a capture does not have is made up
 //! from what it has, or given (`plan`).
 //!
