@@ -31,8 +31,8 @@ pub struct TransmitOpts {
     pub flush_acks: bool,
 }
 
-/// A queue pair.
-#[derive(Debug)]
+/// A queue pair. A copy goes its own way from then on.
+#[derive(Clone, Debug)]
 pub struct Qp {
     pub(crate) config: QpConfig,
     /// What is added to an RC opcode to get the service's own.

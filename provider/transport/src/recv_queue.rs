@@ -15,7 +15,7 @@ struct Entry {
 }
 
 /// The queue.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RecvQueue {
     entries: VecDeque<Entry>,
     sges: RunRing<Sge>,

@@ -7,7 +7,7 @@
 use crate::budget::Budget;
 use crate::send_queue::{self, SendWqe};
 use crate::timer::Timers;
-use crate::tuning::{ACK_REQUEST_SPACING, LOSS_FREE_PACKETS, MIN_MESSAGE_COST};
+use crate::tuning::{LOSS_FREE_PACKETS, MIN_MESSAGE_COST};
 use crate::{Access, Duration, Host, Qp, QpAttr, QpState, SendFlags, Sink, Time, WcStatus};
 use std::collections::VecDeque;
 
@@ -42,7 +42,7 @@ pub(crate) struct Gap {
 }
 
 /// The requester's state, shared with the completer.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Requester {
     /// Oldest PSN not acknowledged.
     pub una: u64,
@@ -207,6 +207,19 @@ impl Qp {
         if !self.is_room_worth_a_run(window.into()) {
             return false;
         }
+        self.send_what_fits(now, window, budget, host, sink)
+    }
+
+    /// As [`send_requests`](Self::send_requests), however little there is room for.
+    #[inline(always)]
+    pub(crate) fn send_what_fits<H: Host, S: Sink>(
+        &mut self,
+        now: Time,
+        window: u32,
+        budget: &mut Budget,
+        host: &mut H,
+        sink: &mut S,
+    ) -> bool {
         loop {
             if !matches!(self.attr.qp_state, QpState::Rts | QpState::Sqd)
                 || self.req.timers.rnr.is_some()
@@ -238,32 +251,6 @@ impl Qp {
                 Err(_) => self.set_fault(seq, WcStatus::LocProtErr, host),
             }
         }
-    }
-
-    /// Is what the window has room for worth a visit to the network? While the window alone holds a
-    /// long message back, acknowledgements of little would each let little out, which would be
-    /// acknowledged as little: runs of packets would get ever shorter. So a run's worth is waited
-    /// for. An answer that makes room is on its way. Where packets are lost none is waited for:
-    /// what follows shows a loss sooner than a timer.
-    fn is_room_worth_a_run(&self, window: u64) -> bool {
-        let req = &self.req;
-        let room = window.saturating_sub(req.next_cost.saturating_sub(req.una_cost));
-        if room >= ACK_REQUEST_SPACING.min(window / 4)
-            || req.asked <= req.una
-            || req.una < req.calm_from
-        {
-            return true;
-        }
-        let left = match self.sq.wqe(req.cursor) {
-            Some(wqe) if wqe.is_answered() => 0,
-            Some(wqe) if req.cursor < req.started => {
-                let whole = wqe.cost_at(wqe.end - wqe.first, self.attr.path_mtu);
-                whole.saturating_sub(req.next_cost)
-            }
-            Some(wqe) => u64::from(wqe.len),
-            None => 0,
-        };
-        left <= room
     }
 
     /// Lets the next request begin, if there is one and it may, and gives it its PSNs.

@@ -66,7 +66,7 @@ impl Resource {
 }
 
 /// The records.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Resources {
     ring: VecDeque<Resource>,
     owed: usize,

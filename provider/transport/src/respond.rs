@@ -81,7 +81,12 @@ impl Qp {
     /// Sends packets of the oldest owed answer (section 9.7.5.1). Those of a READ are filled up to
     /// the path MTU but for the last (C5-8), and what has an AETH says the message's number
     /// (C9-148).
-    fn send_answer<H: Host, S: Sink>(&mut self, budget: &mut Budget, host: &mut H, sink: &mut S) {
+    pub(crate) fn send_answer<H: Host, S: Sink>(
+        &mut self,
+        budget: &mut Budget,
+        host: &mut H,
+        sink: &mut S,
+    ) {
         let credits = self.credits();
         let mtu = self.attr.path_mtu;
         let base = self.response_bth(0, Psn::new(0), 0); // its opcode is the service's first

@@ -31,7 +31,7 @@ pub(crate) enum Incoming {
 }
 
 /// The responder's state.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Responder {
     /// Expected PSN.
     pub epsn: Psn,

@@ -12,7 +12,7 @@ pub(crate) struct Run {
 }
 
 /// The ring. Empty rings own no memory.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RunRing<T> {
     buf: Vec<T>,
     /// Start of the oldest live run (or somewhat before it).

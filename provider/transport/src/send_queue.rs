@@ -98,7 +98,7 @@ impl SendWqe {
 }
 
 /// The queue.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SendQueue {
     wqes: VecDeque<SendWqe>,
     /// Sequence number of the front.

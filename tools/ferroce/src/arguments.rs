@@ -11,6 +11,7 @@ use crate::capture::arguments::{self as capture, Capture};
 use crate::cdi::arguments::Cdi;
 use crate::env::arguments::{self as env, Env};
 use crate::fault::arguments::Fault;
+use crate::replay::arguments::{self as replay, Replay};
 use crate::system::arguments::System;
 use crate::top::arguments::Top;
 
@@ -37,7 +38,8 @@ FILES:
 
 EXIT STATUS:
   0 if all went well, 1 if not, 2 if the command line makes no sense. `ferroce run` has the exit status
-  of the program that it runs, 127 if there is no such program and 126 if it cannot be run.
+  of the program that it runs, 127 if there is no such program and 126 if it cannot be run;
+  `ferroce replay` has 3 where the transport does something else than the capture shows.
 
 EXAMPLES:
   ferroce run -- ibv_devinfo -v
@@ -191,6 +193,15 @@ pub(crate) enum Command {
     /// were.
     #[command(after_long_help = capture::EXAMPLES)]
     Capture(Capture),
+    /// Feed a capture to the transport again, and show step by step what it does
+    ///
+    /// The queue pairs of the capture are made anew, without sockets and in the capture's time.
+    /// They are given the packets and requests that the capture has, and what they send and complete is
+    /// compared with it. Each step shows what changed in the queue pair. With `--verbs --both` a
+    /// capture has all that is needed; of others' (tcpdump, Wireshark) as much is replayed as they
+    /// allow. No daemon is needed.
+    #[command(after_long_help = replay::EXAMPLES)]
+    Replay(Replay),
     /// List the RDMA devices that `ferroce run` shows to programs
     Devices {
         /// Instead, load libibverbs as a program would, and say which it is and whether there is a

@@ -154,6 +154,9 @@ pub(crate) enum Error {
         "no terminal to show a screen on: `ferroce top --batch` prints what it shows, with `--json` for programs"
     )]
     NoTerminal,
+    /// Of a file that is to be replayed; which, and what is wrong.
+    #[error("{0}")]
+    Replay(String),
     /// Of the machine's device; what, and what to do.
     #[error("{0}")]
     System(String),

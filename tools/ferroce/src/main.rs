@@ -16,6 +16,7 @@ mod metrics;
 mod part;
 mod ports;
 mod program;
+mod replay;
 mod run;
 mod sanitizer;
 mod show;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Command::Top(top) => top::top(&dir, &top),
         Command::Metrics { listen } => metrics::metrics(&dir, listen),
         Command::Capture(options) => capture::capture(&dir, &options),
+        Command::Replay(options) => replay::replay(&options),
         Command::Devices { check: false, json } => show::devices(&dir, json),
         Command::Devices { check: true, .. } => show::check(&dir),
         Command::Completions { shell } => manual::completions(shell),

@@ -170,6 +170,7 @@ pub fn run(seed: u64, kind: Kind, len: u32, count: usize, way: Way) -> Option<f6
         ],
         action: None,
         limit: LIMIT,
+        record: false,
     };
 
     let mut world = World::new(options, plans(&mut rng, kind, len, count));

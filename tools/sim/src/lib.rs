@@ -15,6 +15,7 @@ pub mod model;
 pub mod nothing;
 pub mod paced;
 pub mod plan;
+pub mod recorded;
 pub mod requests;
 pub mod rng;
 pub mod scenario;

@@ -60,7 +60,7 @@ fn judged(seed: u64, trace: bool) -> Outcome {
     judge.verdict(&world)
 }
 
-fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
+pub(crate) fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
     let mtu = rng.pick(&[256, 512, 1024, 2048, 4096, 4096]);
     let link = link(rng);
     let clean = link.is_clean();
@@ -161,6 +161,7 @@ fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
             sides,
             action,
             limit: LIMIT,
+            record: false,
         },
         shape,
     )

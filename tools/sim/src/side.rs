@@ -6,8 +6,8 @@ use crate::wire::{self, SimSink};
 use crate::world::{Options, QPN};
 use ferroce_transport::state::transition;
 use ferroce_transport::{
-    Access, Duration, PostError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpState, QpType, RecvWqe,
-    SendData, SendRequest, Sge, Time,
+    Access, Completion, Duration, PostError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpState,
+    QpType, RecvWqe, SendData, SendRequest, Sge, Time,
 };
 use ferroce_wire::icrc::Flow;
 use smallvec::SmallVec;
@@ -41,6 +41,23 @@ pub struct SideOptions {
     pub ready_at: Time,
 }
 
+/// Something that a side's program or its queue pair did, for whoever keeps a record.
+#[derive(Clone, Debug)]
+pub enum Deed {
+    /// The queue pair was set to this.
+    Set(QpAttr),
+    /// The request of this index was posted.
+    PostSend(usize),
+    /// The receive request of this index was posted.
+    PostRecv(usize),
+    /// A datagram came, and was whole.
+    Came(Vec<u8>),
+    /// A datagram was sent.
+    Sent(Vec<u8>),
+    /// A request was completed; `true`: a receive request.
+    Completed(bool, Completion),
+}
+
 /// One host with its queue pair and application.
 pub struct Side {
     /// The queue pair.
@@ -61,6 +78,8 @@ pub struct Side {
     pub posted: usize,
     /// Receive requests posted.
     pub recv_posted: usize,
+    /// What was done, and when, if a record is kept.
+    pub deeds: Option<Vec<(Time, Deed)>>,
     pub(crate) flow: Flow,
     pub(crate) ready: bool,
     pub(crate) blocked: bool,
@@ -71,6 +90,8 @@ pub struct Side {
     pub(crate) resume_at: Option<Time>,
     pub(crate) checked: usize,
     pub(crate) stopped: bool,
+    /// Send and receive completions that are in the record.
+    told: [usize; 2],
 }
 
 impl Side {
@@ -106,6 +127,7 @@ impl Side {
             recv_srqs: plan.recv_srqs,
             posted: 0,
             recv_posted: 0,
+            deeds: options.record.then(Vec::new),
             flow: wire::flow(1 - index),
             ready: false,
             blocked: false,
@@ -116,6 +138,7 @@ impl Side {
             resume_at: None,
             checked: 0,
             stopped: false,
+            told: [0; 2],
         };
 
         side.connect(index);
@@ -164,6 +187,30 @@ impl Side {
         self.qp
             .modify(attr, mask, now, &mut self.host)
             .expect("modify");
+        self.did(|side| Deed::Set(side.qp.query()));
+    }
+
+    /// Notes what was done, and before it what was completed.
+    pub(crate) fn did(&mut self, deed: impl FnOnce(&Side) -> Deed) {
+        if self.deeds.is_some() {
+            let deed = deed(self);
+            self.tell(Some(deed));
+        }
+    }
+
+    /// Notes what was completed since the last thing that was done, and that.
+    pub fn tell(&mut self, deed: Option<Deed>) {
+        let now = self.host.now;
+        let [sends, receives] = &mut self.told;
+        let sent = self.host.sends[*sends..].iter().map(|c| (false, *c));
+        let received = self.host.receives[*receives..].iter().map(|c| (true, *c));
+        let completed = sent
+            .chain(received)
+            .map(|(receive, c)| Deed::Completed(receive, c));
+        if let Some(deeds) = &mut self.deeds {
+            deeds.extend(completed.chain(deed).map(|deed| (now, deed)));
+        }
+        (*sends, *receives) = (self.host.sends.len(), self.host.receives.len());
     }
 
     /// Posts the plan's next send requests, at most `n`.
@@ -188,7 +235,10 @@ impl Side {
                 data,
                 dest,
             }) {
-                Ok(()) => self.posted += 1,
+                Ok(()) => {
+                    self.did(|side| Deed::PostSend(side.posted));
+                    self.posted += 1;
+                }
                 Err(PostError::QueueFull) => {
                     self.blocked = true;
                     return;
@@ -231,6 +281,7 @@ impl Side {
                 }
             }
 
+            self.did(|side| Deed::PostRecv(side.recv_posted));
             self.recv_posted += 1;
         }
     }

@@ -3,7 +3,7 @@
 use crate::link::{Link, LinkConfig};
 use crate::plan::SidePlan;
 use crate::rng::{NANOSECOND, Rng};
-use crate::side::{Side, SideOptions};
+use crate::side::{Deed, Side, SideOptions};
 use crate::watch;
 use crate::wire;
 use ferroce_transport::congestion::Controller;
@@ -42,6 +42,8 @@ pub struct Options {
     pub action: Option<(Time, usize, Action)>,
     /// Virtual time after which the run counts as hung.
     pub limit: Time,
+    /// The sides keep a record of what they do.
+    pub record: bool,
 }
 
 /// The whole.
@@ -118,6 +120,8 @@ impl World {
             let side = &mut self.sides[arrival.to];
             if let Some(packet) = wire::open(&side.flow, &arrival.datagram) {
                 self.packets += 1;
+                let copy = side.deeds.is_some().then(|| arrival.datagram.clone());
+                side.did(|_| Deed::Came(copy.unwrap_or_default()));
                 side.host.selected = None;
                 side.qp.receive(self.now, &packet, &mut side.host);
                 self.after(arrival.to);
@@ -285,6 +289,11 @@ impl World {
             _ => side.ack_at = None,
         }
 
+        if side.deeds.is_some() {
+            for datagram in side.sink.out.clone() {
+                side.did(|_| Deed::Sent(datagram));
+            }
+        }
         for datagram in side.sink.out.drain(..) {
             self.link.send(now, i, datagram, &mut self.rng);
         }

@@ -34,8 +34,12 @@ pub enum What {
     /// A packet, which is the record's data: from the BTH to the ICRC, or from the LRH to the ICRC
     /// of a cable's.
     Packet(Packet),
-    /// Something of verbs. There is no data.
+    /// Something of verbs. There is no data, nor in what follows.
     Verbs(Verbs),
+    /// What a queue pair is set to, as a program has done it or when the capture begins.
+    Attributes(Attributes),
+    /// What a fault makes of a packet.
+    Fault(FaultNote),
 }
 
 /// A packet on its way.
@@ -83,7 +87,8 @@ pub struct Verbs {
     pub wr_id: u64,
     /// `enum ibv_wr_opcode` of what is posted, `enum ibv_wc_opcode` of a completion.
     pub opcode: u32,
-    /// `enum ibv_wc_status` of a completion, `enum ibv_qp_state` of a state.
+    /// `enum ibv_wc_status` of a completion, `enum ibv_qp_state` of a state, `enum ibv_send_flags`
+    /// of a send request.
     pub status: u32,
     /// Bytes.
     pub bytes: u64,
@@ -102,8 +107,97 @@ pub enum VerbsKind {
     State,
 }
 
+/// What a queue pair does by: `struct ibv_qp_attr` and what it was created with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// 0 RC, 1 UC, 2 UD, 3 XRC initiator, 4 XRC target.
+    pub service: u8,
+    /// `enum ibv_qp_state`.
+    pub state: u8,
+    /// `enum ibv_mtu`.
+    pub path_mtu: u8,
+    /// Local ACK Timeout, 0 to 31.
+    pub timeout: u8,
+    /// 0 to 7.
+    pub retry_cnt: u8,
+    /// 0 to 7.
+    pub rnr_retry: u8,
+    /// 0 to 31.
+    pub min_rnr_timer: u8,
+    /// READs and ATOMICs as requester.
+    pub max_rd_atomic: u8,
+    /// READs and ATOMICs as responder.
+    pub max_dest_rd_atomic: u8,
+    /// Receives come from a shared receive queue.
+    pub srq: bool,
+    /// Every send request is signaled.
+    pub sq_sig_all: bool,
+    /// `enum ibv_access_flags`
+    pub access: u32,
+    /// First PSN of the send queue.
+    pub sq_psn: u32,
+    /// First PSN of the receive queue.
+    pub rq_psn: u32,
+    /// The peer's number.
+    pub dest_qp: u32,
+    /// Of UD.
+    pub qkey: u32,
+    /// Local ACK Timeouts are so many times as long.
+    pub stretch: u32,
+}
+
+/// What a fault makes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FaultNote {
+    /// The packet comes; otherwise it leaves.
+    pub incoming: bool,
+    /// Its opcode.
+    pub opcode: u8,
+    /// Its PSN.
+    pub psn: u32,
+    /// What becomes of it.
+    pub fate: Fate,
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is lost.
+    Lost,
+    /// It is kept back.
+    Held,
+    /// It was kept back, and comes now.
+    Arrives,
+    /// It comes or leaves twice.
+    Twice,
+    /// It is refused as if there were no receive request.
+    NotReady,
+    /// … as if one before it were missing.
+    PsnSequence,
+    /// … as invalid.
+    InvalidRequest,
+    /// … for want of a right.
+    RemoteAccess,
+    /// … for a failure of the responder's.
+    RemoteOperational,
+}
+
+const FATES: [Fate; 9] = [
+    Fate::Lost,
+    Fate::Held,
+    Fate::Arrives,
+    Fate::Twice,
+    Fate::NotReady,
+    Fate::PsnSequence,
+    Fate::InvalidRequest,
+    Fate::RemoteAccess,
+    Fate::RemoteOperational,
+];
+
 const PACKET: u8 = 1;
 const VERBS: u8 = 2;
+const ATTRIBUTES: u8 = 3;
+const FAULT: u8 = 4;
 const INCOMING: u16 = 1;
 const REFUSED: u16 = 2;
 const UDP: u8 = 1;
@@ -194,8 +288,27 @@ pub fn emit(record: &Record, len: usize) -> [u8; HEADER] {
             put(40, &verbs.wr_id.to_ne_bytes());
             put(48, &verbs.bytes.to_ne_bytes());
         }
+        What::Attributes(of) => {
+            put(24, &[ATTRIBUTES, of.service, of.state, of.path_mtu]);
+            put(
+                28,
+                &[of.timeout, of.retry_cnt, of.rnr_retry, of.min_rnr_timer],
+            );
+            put(32, &[of.max_rd_atomic, of.max_dest_rd_atomic]);
+            put(34, &[u8::from(of.srq), u8::from(of.sq_sig_all)]);
+            let words = [
+                of.access, of.sq_psn, of.rq_psn, of.dest_qp, of.qkey, of.stretch,
+            ];
+            for (n, word) in words.iter().enumerate() {
+                put(36 + 4 * n, &word.to_ne_bytes());
+            }
+        }
+        What::Fault(note) => {
+            let incoming = u8::from(note.incoming);
+            put(24, &[FAULT, note.fate as u8, incoming, note.opcode]);
+            put(28, &note.psn.to_ne_bytes());
+        }
     }
-
     out
 }
 
@@ -227,6 +340,13 @@ fn parse(header: &[u8; HEADER]) -> Option<Record> {
             status: u32::from_ne_bytes(part(header, 36)),
             bytes: u64::from_ne_bytes(part(header, 48)),
         }),
+        ATTRIBUTES => What::Attributes(attributes(header)),
+        FAULT => What::Fault(FaultNote {
+            fate: *FATES.get(usize::from(header[25]))?,
+            incoming: header[26] != 0,
+            opcode: header[27],
+            psn: u32::from_ne_bytes(part(header, 28)),
+        }),
         _ => return None,
     };
 
@@ -235,6 +355,29 @@ fn parse(header: &[u8; HEADER]) -> Option<Record> {
         qpn: u32::from_ne_bytes(part(header, 16)),
         what,
     })
+}
+
+fn attributes(header: &[u8; HEADER]) -> Attributes {
+    let word = |n: usize| u32::from_ne_bytes(part(header, 36 + 4 * n));
+    Attributes {
+        service: header[25],
+        state: header[26],
+        path_mtu: header[27],
+        timeout: header[28],
+        retry_cnt: header[29],
+        rnr_retry: header[30],
+        min_rnr_timer: header[31],
+        max_rd_atomic: header[32],
+        max_dest_rd_atomic: header[33],
+        srq: header[34] != 0,
+        sq_sig_all: header[35] != 0,
+        access: word(0),
+        sq_psn: word(1),
+        rq_psn: word(2),
+        dest_qp: word(3),
+        qkey: word(4),
+        stretch: word(5),
+    }
 }
 
 fn part<const N: usize>(header: &[u8; HEADER], at: usize) -> [u8; N] {

@@ -58,6 +58,7 @@ impl Hca {
                     while let Ok(Some((_, ring))) = self.control.ask(|daemon| daemon.capture_ring())
                     {
                         self.taps.record_into(ring);
+                        self.show_queue_pairs();
                     }
                     self.taps.look_at_captures();
                 }
@@ -70,6 +71,14 @@ impl Hca {
                     self.port_event(PORT, EVENT_DEVICE_FATAL);
                 }
             }
+        }
+    }
+
+    /// Tells who captures what there is already.
+    fn show_queue_pairs(&self) {
+        let qps: Vec<_> = self.qps.read_recursive().iter().cloned().collect();
+        for qp in qps {
+            qp.show_attributes(&qp.inner.lock());
         }
     }
 

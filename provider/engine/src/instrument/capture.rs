@@ -7,6 +7,9 @@
 
 mod verbs;
 
+pub(crate) use self::verbs::Made;
+pub(super) use self::verbs::fate;
+
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 

@@ -2,11 +2,12 @@
 
 use std::io;
 
+use ferroce_control::capture::record::Fate;
 use ferroce_control::faults::{Damage, Direction, Lane};
 use ferroce_control::{Counter, CounterPage};
 use ferroce_wire::{ICRC_LEN, Packet};
 
-use super::faults::Passing;
+use super::faults::{Passing, Verdict};
 use super::{CAPTURE, FAULTS, Tapped, Taps, Waiting};
 use crate::datapath::path::Path;
 use crate::memory::guard;
@@ -50,6 +51,10 @@ pub(crate) fn leave(
     let headers = usize::from(packet.info.header_len);
     let payload = packet.payload.len();
 
+    if let Some(fate) = fate(&verdict) {
+        taps.fault(qp, false, &packet, fate);
+    }
+
     let held = &taps.faults.held;
     let overtaken = held.overtaken(lane);
     if let Some((damage, random)) = verdict.damaged {
@@ -69,6 +74,9 @@ pub(crate) fn leave(
                 counters.add(Counter::RxPackets, 1);
                 counters.add(Counter::RxBytes, bytes.len() as u64);
                 counters.add(Counter::RxIcrcErrors, 1);
+                if let Ok(packet) = Packet::parse(&bytes[lead..]) {
+                    taps.fault(qp, false, &packet, Fate::Lost);
+                }
                 return Ok(());
             }
         }
@@ -107,6 +115,21 @@ pub(crate) fn leave(
         waiting.leave(taps);
     }
     sent
+}
+
+/// What a capture is to say of a packet, which it may not show when it is sent, or not once.
+fn fate(verdict: &Verdict) -> Option<Fate> {
+    match verdict {
+        Verdict { lost: true, .. } => Some(Fate::Lost),
+        Verdict {
+            delayed: Some(_), ..
+        }
+        | Verdict {
+            overtaken: true, ..
+        } => Some(Fate::Held),
+        Verdict { twice: true, .. } => Some(Fate::Twice),
+        _ => None,
+    }
 }
 
 /// Sends a datagram of a queue pair.

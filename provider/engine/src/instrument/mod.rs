@@ -14,13 +14,16 @@ mod faults_out;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use ferroce_control::capture::record::Fate;
 use ferroce_control::faults::Verb;
+use ferroce_transport::Injected;
+use ferroce_wire::Packet;
 
 use self::capture::Captures;
 use self::faults::Faults;
 use crate::error::Result;
 
-pub(crate) use self::capture::Came;
+pub(crate) use self::capture::{Came, Made};
 pub(crate) use faults_held::{Keeper, Waiting};
 pub(crate) use faults_out::{flip, leave};
 
@@ -78,6 +81,18 @@ impl Taps {
         let (packets, verbs) = self.captures.wanted(false);
         self.set(CAPTURE, packets);
         self.set(VERBS, verbs);
+    }
+
+    /// A fault has a packet of a queue pair's go this way, for who captures.
+    pub(crate) fn fault(&self, qpn: u32, incoming: bool, packet: &Packet<'_>, fate: Fate) {
+        if self.has(VERBS) {
+            self.captures.fault(qpn, incoming, packet, fate);
+        }
+    }
+
+    /// A fault has a request refused.
+    pub(crate) fn refused(&self, qpn: u32, packet: &Packet<'_>, why: Injected) {
+        self.fault(qpn, true, packet, capture::fate(why));
     }
 
     /// Ends all captures: the daemon has gone, who would say that a reader has.

@@ -15,7 +15,7 @@ use crate::datapath::arrival::Arrival;
 use crate::datapath::held::Held;
 use crate::datapath::path::Path;
 use crate::hca::Hca;
-use crate::instrument::VERBS;
+use crate::instrument::{Made, VERBS};
 use crate::locks::{self, MutexGuard};
 use crate::memory::keys::Peer;
 use crate::verbs::completions::Completions;
@@ -158,6 +158,23 @@ impl Qp {
             rq_psn: attr.rq_psn,
         }));
         self.publish_attributes(&attr);
+    }
+
+    /// Tells who captures what it is set to.
+    #[cold]
+    pub(crate) fn show_attributes(&self, inner: &Inner) {
+        let taps = &self.hca().taps;
+        if !taps.has(VERBS) {
+            return;
+        }
+        let made = Made {
+            service: self.service,
+            srq: self.srq.is_some(),
+            sq_sig_all: self.sq_sig_all,
+            stretch: self.hca().info().stretch_timeouts,
+        };
+        let attr = inner.transport.query();
+        taps.captures.attributes(self.number, &made, &attr);
     }
 
     /// Locks if nobody holds the lock.

@@ -184,7 +184,10 @@ impl Qp {
         if let Some(domain) = self.domain() {
             domain.add_target(self);
         }
-        self.list(&mut self.inner.lock());
+
+        let mut inner = self.inner.lock();
+        self.show_attributes(&inner);
+        self.list(&mut inner);
     }
 }
 

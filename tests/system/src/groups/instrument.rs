@@ -4,6 +4,7 @@
 mod capture;
 mod faults;
 mod python;
+mod replay;
 mod top;
 
 use std::collections::HashMap;
@@ -51,6 +52,7 @@ pub(crate) fn cases() -> Vec<Case> {
         .into_iter()
         .chain(faults::cases())
         .chain(capture::cases())
+        .chain(replay::cases())
         .chain(top::cases())
         .chain(python::cases())
         .collect()

@@ -69,7 +69,7 @@ pub(crate) struct Capture {
     pub buffer: u32,
 }
 
-fn number(text: &str) -> Result<u32, String> {
+pub(crate) fn number(text: &str) -> Result<u32, String> {
     let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => u32::from_str_radix(digits, 16),
         None => text.parse(),

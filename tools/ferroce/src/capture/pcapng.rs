@@ -75,7 +75,7 @@ impl Pcapng {
     pub(super) fn put(&mut self, item: &Item) -> Result<(), Error> {
         match &item.record.what {
             What::Packet(packet) => self.packet(item, packet),
-            What::Verbs(_) => self.event(item),
+            _ => self.event(item),
         }
     }
 

@@ -2,9 +2,12 @@
 
 use std::fmt;
 
-use ferroce_control::capture::record::{Medium, Packet, Verbs, VerbsKind, What};
+use ferroce_control::capture::record::{
+    Attributes, FaultNote, Medium, Packet, Verbs, VerbsKind, What,
+};
 use ferroce_wire::cm::attribute;
 use ferroce_wire::mad::{self, QP0, QP1};
+use ferroce_wire::mtu;
 use ferroce_wire::{Bth, Lrh, MadHeader, Packet as Transport, Syndrome, opcode};
 
 use super::frame::transport;
@@ -28,7 +31,7 @@ impl fmt::Display for Line<'_> {
                 write!(f, "{} {way} ", whose(self.0))?;
                 describe(f, packet, &self.0.data)
             }
-            What::Verbs(_) => write!(
+            _ => write!(
                 f,
                 "{}[{}] {}",
                 self.0.source.name,
@@ -141,12 +144,19 @@ pub(super) fn message(header: &MadHeader) -> String {
     }
 }
 
-/// What was done by verbs.
+/// What is no packet: what was done by verbs, what a queue pair is set to, what a fault does. What
+/// `ferroce replay` reads is this.
 pub(super) fn done(item: &Item) -> String {
-    let What::Verbs(verbs) = &item.record.what else {
-        return String::new();
+    said(item.record.qpn, &item.record.what)
+}
+
+fn said(qpn: u32, what: &What) -> String {
+    let verbs = match what {
+        What::Verbs(verbs) => verbs,
+        What::Attributes(attributes) => return set_to(qpn, attributes),
+        What::Fault(note) => return fault(qpn, note),
+        What::Packet(_) => return String::new(),
     };
-    let qpn = item.record.qpn;
     let Verbs {
         kind,
         wr_id,
@@ -157,7 +167,8 @@ pub(super) fn done(item: &Item) -> String {
     match kind {
         VerbsKind::PostSend => {
             let name = named(REQUESTS, *opcode);
-            format!("QP {qpn:#x} post_send {name}, wr_id {wr_id:#x}, {bytes} bytes")
+            let flags = flags(*status);
+            format!("QP {qpn:#x} post_send {name}, wr_id {wr_id:#x}, {bytes} bytes{flags}")
         }
         VerbsKind::PostRecv => format!("QP {qpn:#x} post_recv, wr_id {wr_id:#x}, {bytes} bytes"),
         VerbsKind::Completion => {
@@ -166,6 +177,47 @@ pub(super) fn done(item: &Item) -> String {
         }
         VerbsKind::State => format!("QP {qpn:#x} is {}", named(STATES, *status)),
     }
+}
+
+/// `enum ibv_send_flags`.
+fn flags(bits: u32) -> String {
+    let names = ["fence", "signaled", "solicited", "inline"];
+    let set = names.iter().enumerate().filter(|(n, _)| bits >> n & 1 == 1);
+    set.map(|(_, name)| format!(", {name}")).collect()
+}
+
+fn set_to(qpn: u32, of: &Attributes) -> String {
+    let service = named(
+        &["RC", "UC", "UD", "XRC_SEND", "XRC_RECV"],
+        of.service.into(),
+    );
+    let state = named(STATES, of.state.into());
+    let mtu = mtu::bytes(of.path_mtu).unwrap_or_default();
+    let receives = if of.srq { ", srq" } else { "" };
+    let all = if of.sq_sig_all { ", sq_sig_all" } else { "" };
+    format!(
+        "QP {qpn:#x} set to {service} {state}, path_mtu {mtu}, sq_psn {}, rq_psn {}, \
+         dest_qp_num {:#x}, timeout {}, retry_cnt {}, rnr_retry {}, min_rnr_timer {}, \
+         max_rd_atomic {}, max_dest_rd_atomic {}, access {:#x}, qkey {:#x}, stretch {}{receives}{all}",
+        of.sq_psn,
+        of.rq_psn,
+        of.dest_qp,
+        of.timeout,
+        of.retry_cnt,
+        of.rnr_retry,
+        of.min_rnr_timer,
+        of.max_rd_atomic,
+        of.max_dest_rd_atomic,
+        of.access,
+        of.qkey,
+        of.stretch,
+    )
+}
+
+fn fault(qpn: u32, note: &FaultNote) -> String {
+    let way = if note.incoming { "in" } else { "out" };
+    let (opcode, psn, fate) = (note.opcode, note.psn, note.fate);
+    format!("QP {qpn:#x} fault {way}, opcode {opcode:#04x}, PSN {psn}, {fate:?}")
 }
 
 /// `enum ibv_wc_opcode`, whose values have a gap.
@@ -214,3 +266,118 @@ const COMPLETIONS: &[&str] = &[
     "FLUSH",
     "ATOMIC_WRITE",
 ];
+
+#[cfg(test)]
+mod tests {
+    use ferroce_control::capture::record::Fate;
+    use ferroce_replay::journal::{self, Said};
+
+    use super::*;
+
+    fn read(what: What) -> Said {
+        let message = said(0x1_0002, &what);
+        let (qpn, said) = journal::parse(&message).unwrap_or_else(|| panic!("{message}"));
+        assert_eq!(qpn, 0x1_0002);
+        said
+    }
+
+    fn verbs(kind: VerbsKind, opcode: u32, status: u32) -> Said {
+        read(What::Verbs(Verbs {
+            kind,
+            wr_id: 9,
+            opcode,
+            status,
+            bytes: 4096,
+        }))
+    }
+
+    #[test]
+    fn a_replay_reads_what_is_said() {
+        for opcode in (0..=9).chain([14, 15]) {
+            let said = verbs(VerbsKind::PostSend, opcode, 0xf);
+            let good =
+                matches!(said, Said::PostSend(post) if post.wr_id == 9 && post.bytes == 4096);
+            assert!(good, "{said:?}");
+        }
+        for status in 0..22 {
+            for (opcode, receive) in [(2, false), (9, false), (128, true), (129, true)] {
+                let said = verbs(VerbsKind::Completion, opcode, status);
+                let good = matches!(said, Said::Completion(completed)
+                    if completed.receive == receive && completed.status as u32 == status);
+                assert!(good, "{said:?}");
+            }
+        }
+        for state in 0..7 {
+            let said = verbs(VerbsKind::State, 0, state);
+            assert!(
+                matches!(said, Said::State(of) if of as u32 == state),
+                "{said:?}"
+            );
+        }
+        let said = verbs(VerbsKind::PostRecv, 0, 0);
+        assert!(
+            matches!(
+                said,
+                Said::PostRecv {
+                    wr_id: 9,
+                    bytes: 4096
+                }
+            ),
+            "{said:?}"
+        );
+    }
+
+    #[test]
+    fn a_replay_reads_attributes_and_faults() {
+        let attributes = Attributes {
+            service: 4,
+            state: 3,
+            path_mtu: 3,
+            timeout: 14,
+            retry_cnt: 7,
+            rnr_retry: 6,
+            min_rnr_timer: 12,
+            max_rd_atomic: 16,
+            max_dest_rd_atomic: 8,
+            srq: true,
+            sq_sig_all: true,
+            access: 0xf,
+            sq_psn: 0xff_ffff,
+            rq_psn: 1,
+            dest_qp: 0x2_0003,
+            qkey: 0x8001_0000,
+            stretch: 100,
+        };
+        let Said::SetTo(set) = read(What::Attributes(attributes)) else {
+            panic!("no attributes")
+        };
+        assert_eq!((set.path_mtu, set.sq_psn, set.rq_psn), (1024, 0xff_ffff, 1));
+        assert_eq!((set.timeout, set.retry_cnt, set.rnr_retry), (14, 7, 6));
+        assert_eq!((set.max_rd_atomic, set.max_dest_rd_atomic), (16, 8));
+        assert_eq!(
+            (set.dest_qp_num, set.qkey, set.stretch),
+            (0x2_0003, 0x8001_0000, 100)
+        );
+        assert!(set.srq && set.sq_sig_all);
+
+        for fate in [
+            Fate::Lost,
+            Fate::Held,
+            Fate::Arrives,
+            Fate::Twice,
+            Fate::RemoteOperational,
+        ] {
+            let note = FaultNote {
+                incoming: true,
+                opcode: 0x11,
+                psn: 77,
+                fate,
+            };
+            let Said::Fault(fault) = read(What::Fault(note)) else {
+                panic!("no fault")
+            };
+            assert_eq!((fault.opcode, fault.psn, fault.incoming), (0x11, 77, true));
+            assert_eq!(format!("{:?}", fault.fate), format!("{fate:?}"));
+        }
+    }
+}

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use ferroce_control::capture::record::Fate;
 use ferroce_control::faults::{Damage, Direction, Lane};
 use ferroce_control::{Counter, PortCounter};
 use ferroce_transport::{Injected, Time};
@@ -128,11 +129,15 @@ impl Hca {
         };
         let overtaken = self.taps.faults.held.overtaken(lane);
         let unacknowledged = match verdict {
-            Verdict { lost: true, .. } => false,
+            Verdict { lost: true, .. } => {
+                self.taps.fault(qp.qp_num(), true, packet, Fate::Lost);
+                false
+            }
             Verdict {
                 damaged: Some((Damage::Icrc, _)),
                 ..
             } => {
+                self.taps.fault(qp.qp_num(), true, packet, Fate::Lost);
                 let counter = Counter::RxIcrcErrors;
                 let counters = self.counters();
                 count(counters, port.ib_port(), counter, PortCounter::RxErrors, 1);
@@ -166,6 +171,12 @@ impl Hca {
         let times = 1 + usize::from(verdict.twice);
         let held = &self.taps.faults.held;
         let late = verdict.delayed.is_some() || verdict.overtaken;
+        if verdict.twice {
+            (self.taps).fault(qp.qp_num(), true, &frame.packet, Fate::Twice);
+        }
+        if late || verdict.damaged.is_some() {
+            (self.taps).fault(qp.qp_num(), true, &frame.packet, Fate::Held);
+        }
         if !late && verdict.damaged.is_none() {
             let arrival = run.arrival(port, frame);
             return (0..times).fold(false, |_, _| {
@@ -276,6 +287,8 @@ impl Hca {
         };
         let arrival = run.arrival(port, &frame);
         if self.admits(target.qp, &target.inner, &frame.packet, &arrival) {
+            let number = target.qp.qp_num();
+            self.taps.fault(number, true, &frame.packet, Fate::Arrives);
             self.given(rx, target, &frame, &arrival, tables.keys, run.now);
         }
     }
@@ -315,6 +328,7 @@ impl Hca {
         if !transport.may_refuse(packet) {
             return;
         }
+        self.taps.refused(qp.qp_num(), packet, why);
         let mut host = QpHost::new(qp, keys, path.as_deref(), run.now);
         transport.refuse_request(packet, why, &mut host);
         if !qp.touched.swap(true, Relaxed) {

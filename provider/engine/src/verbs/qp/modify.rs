@@ -50,6 +50,7 @@ impl Qp {
         let now = timers::now();
         let mut host = QpHost::new(self, &keys, None, now);
         inner.transport.modify(attr, mask, now, &mut host)?;
+        self.show_attributes(&inner);
         self.renew_p_key(&inner);
         if let Some(path) = path {
             self.set_active(&mut inner, false);

@@ -1,9 +1,9 @@
 //! `ferroce capture`: stock programs' packets as tshark takes them apart, in every way that packets
 //! go; what filters let through; and readers that are slow, killed or not allowed.
 
-mod read;
+pub(super) mod read;
 mod readers;
-mod work;
+pub(super) mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -15,23 +15,23 @@ use crate::lab::host::Host;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A capture that runs.
-pub(super) struct Capture {
-    pub(super) running: Running,
+pub(in crate::groups::instrument) struct Capture {
+    pub(in crate::groups::instrument) running: Running,
     file: PathBuf,
 }
 
 /// A packet.
 #[derive(Debug)]
-pub(super) struct Row {
-    pub(super) comment: String,
-    pub(super) incoming: bool,
-    pub(super) opcode: u32,
-    pub(super) psn: u32,
-    pub(super) dest_qp: u32,
+pub(in crate::groups::instrument) struct Row {
+    pub(in crate::groups::instrument) comment: String,
+    pub(in crate::groups::instrument) incoming: bool,
+    pub(in crate::groups::instrument) opcode: u32,
+    pub(in crate::groups::instrument) psn: u32,
+    pub(in crate::groups::instrument) dest_qp: u32,
     /// Of a MAD.
-    pub(super) attribute: String,
+    pub(in crate::groups::instrument) attribute: String,
     /// From the BTH to the ICRC.
-    pub(super) payload: Vec<u8>,
+    pub(in crate::groups::instrument) payload: Vec<u8>,
     malformed: bool,
     from: IpAddr,
     to: IpAddr,
@@ -60,7 +60,11 @@ const FIELDS: [&str; 15] = [
 
 impl Capture {
     /// Captures a host's device from now on.
-    pub(super) fn start(host: &Host, options: &[&str], dir: &Path) -> Result<Capture, Stop> {
+    pub(in crate::groups::instrument) fn start(
+        host: &Host,
+        options: &[&str],
+        dir: &Path,
+    ) -> Result<Capture, Stop> {
         let file = dir.join("capture.pcapng");
         let _ = std::fs::remove_file(&file);
         let mut command = host.ferroce();
@@ -73,13 +77,13 @@ impl Capture {
     }
 
     /// Ends it; returns what it said.
-    pub(super) fn stop(self) -> (Finished, PathBuf) {
+    pub(in crate::groups::instrument) fn stop(self) -> (Finished, PathBuf) {
         self.running.signal(Signal::INT);
         (self.running.finish(LIMIT), self.file)
     }
 
     /// Ends it, with nothing dropped; returns the file.
-    pub(super) fn end(self) -> Result<PathBuf, Stop> {
+    pub(in crate::groups::instrument) fn end(self) -> Result<PathBuf, Stop> {
         let (finished, file) = self.stop();
         match finished.success() && finished.err.contains(" captured, 0 records dropped") {
             true => Ok(file),
@@ -88,14 +92,18 @@ impl Capture {
     }
 
     /// Ends it, and reads its packets.
-    pub(super) fn finish(self) -> Result<Vec<Row>, Stop> {
+    pub(in crate::groups::instrument) fn finish(self) -> Result<Vec<Row>, Stop> {
         let rows = fields(&self.end()?, "", &FIELDS)?;
         rows.iter().map(|row| Row::of(row)).collect()
     }
 }
 
 /// Some fields of the packets that a filter lets through, as tshark has them.
-pub(super) fn fields(file: &Path, filter: &str, names: &[&str]) -> Result<Vec<Vec<String>>, Stop> {
+pub(in crate::groups::instrument) fn fields(
+    file: &Path,
+    filter: &str,
+    names: &[&str],
+) -> Result<Vec<Vec<String>>, Stop> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-r"]).arg(file).args(["-T", "fields"]);
     // What perftest sends is no RPC, for which tshark may take it.
@@ -157,7 +165,7 @@ impl Row {
 
     /// It is what it says to be: tshark finds nothing malformed, lengths fit, and the ICRC is that
     /// of these very addresses, ports and Identification.
-    pub(super) fn is_sound(&self) -> Ending {
+    pub(in crate::groups::instrument) fn is_sound(&self) -> Ending {
         let flow = match (self.from, self.to) {
             (IpAddr::V4(from), IpAddr::V4(to)) => Flow::v4(from, to, self.port, 4791),
             (IpAddr::V6(from), IpAddr::V6(to)) => Flow::v6(from, to, self.port, 4791),

@@ -11,7 +11,12 @@ use crate::lab::{Lab, Place, netns};
 use crate::programs::perftest::{Pair, Runs};
 
 /// Runs a pair of a program that takes a port and the server's address.
-pub(super) fn pair(lab: &mut Lab, place: Place, line: &str, dir: &Path) -> Ending {
+pub(in crate::groups::instrument) fn pair(
+    lab: &mut Lab,
+    place: Place,
+    line: &str,
+    dir: &Path,
+) -> Ending {
     let port = lab.port();
     let mut words = line.split_whitespace().map(str::to_owned);
     let pair = Pair {
@@ -58,7 +63,7 @@ fn exchange(place: Place, host: &Host) -> &str {
 }
 
 /// A connection of rping's.
-pub(super) fn rping(lab: &mut Lab, place: Place, dir: &Path) -> Ending {
+pub(in crate::groups::instrument) fn rping(lab: &mut Lab, place: Place, dir: &Path) -> Ending {
     let port = lab.port().to_string();
     let site = lab.site(place)?;
     let address = site.server().address.clone();

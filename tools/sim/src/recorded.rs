@@ -1,0 +1,18 @@
+//! Worlds whose sides keep a record of what they do, to be looked at by others.
+
+use crate::plan;
+use crate::rng::Rng;
+use crate::scenario::settings;
+use crate::world::{Options, World};
+
+/// The world of a seed's scenario, about to run.
+pub fn world(seed: u64) -> World {
+    let mut rng = Rng::new(seed);
+    let (options, shape) = settings(&mut rng, seed);
+    let plans = plan::plan(&mut rng, shape);
+    let options = Options {
+        record: true,
+        ..options
+    };
+    World::new(options, plans)
+}
