@@ -23,7 +23,6 @@ mod system;
 mod top;
 mod turn;
 mod wait;
-mod words;
 
 use std::process::ExitCode;
 

@@ -7,12 +7,12 @@ use ferroce_wire::cm::attribute;
 use ferroce_wire::mad::{self, QP0, QP1};
 use ferroce_wire::{Bth, Lrh, MadHeader, Packet as Transport, Syndrome, opcode};
 
-use super::frame::transport;
-use super::item::Item;
+use crate::frame::transport;
+use crate::item::Item;
 use crate::words::{STATES, STATUSES};
 
 /// An item as a line: the time of day (UTC), whose it is, and what.
-pub(super) struct Line<'a>(pub(super) &'a Item);
+pub struct Line<'a>(pub &'a Item);
 
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -40,7 +40,7 @@ impl fmt::Display for Line<'_> {
 }
 
 /// Whose a packet is.
-pub(super) fn whose(item: &Item) -> String {
+pub(crate) fn whose(item: &Item) -> String {
     let (name, pid, qpn) = (&item.source.name, item.source.pid, item.record.qpn);
     match qpn {
         0 => format!("{name}[{pid}]"),
@@ -142,7 +142,7 @@ fn message(header: &MadHeader) -> String {
 }
 
 /// What was done by verbs.
-pub(super) fn done(item: &Item) -> String {
+pub(crate) fn done(item: &Item) -> String {
     let What::Verbs(verbs) = &item.record.what else {
         return String::new();
     };
