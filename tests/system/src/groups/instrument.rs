@@ -2,6 +2,7 @@
 //! on command.
 
 mod capture;
+mod direct;
 mod faults;
 mod top;
 
@@ -51,6 +52,7 @@ pub(crate) fn cases() -> Vec<Case> {
         .chain(faults::cases())
         .chain(capture::cases())
         .chain(top::cases())
+        .chain(direct::cases())
         .collect()
 }
 

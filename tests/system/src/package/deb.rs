@@ -1,5 +1,5 @@
 //! Packages for Debian and its kin, by dpkg's own tools: what a package depends on is what
-//! dpkg-shlibdeps reads in its files, and the symbols of libexs are dpkg-gensymbols'.
+//! dpkg-shlibdeps reads in its files, and the symbols of libraries are dpkg-gensymbols'.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -71,8 +71,13 @@ impl<'a> Tree<'a> {
         self.documents()?;
 
         let mut control = self.control()?;
-        if self.package.part == Part::Exs {
-            self.library()?;
+        let linked = match self.package.part {
+            Part::Exs => Some(&build::EXS),
+            Part::Direct => Some(&build::DIRECT),
+            _ => None,
+        };
+        if let Some(linked) = linked {
+            self.library(linked.soname)?;
         }
         control += &format!("Installed-Size: {}\n", kilobytes(&self.root)?);
         control += &self.words();
@@ -170,7 +175,7 @@ impl<'a> Tree<'a> {
     }
 
     /// What dpkg tells programs that are linked with a library, and the dynamic linker of it.
-    fn library(&self) -> Result<()> {
+    fn library(&self, soname: &str) -> Result<()> {
         let control = self.root.join("DEBIAN");
         fs::create_dir_all(&control)?;
         let name = self.package.deb;
@@ -184,7 +189,7 @@ impl<'a> Tree<'a> {
             .current_dir(self.sources()?);
         done(&mut gensymbols)?;
 
-        let (soname, number) = build::EXS_SONAME.split_once(".so.").unwrap_or_default();
+        let (soname, number) = soname.split_once(".so.").unwrap_or_default();
         write(
             &control.join("shlibs"),
             &format!("{soname} {number} {name}\n"),

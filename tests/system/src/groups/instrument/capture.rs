@@ -1,7 +1,7 @@
 //! `ferroce capture`: stock programs' packets as tshark takes them apart, in every way that packets
 //! go; what filters let through; and readers that are slow, killed or not allowed.
 
-mod read;
+pub(super) mod read;
 mod readers;
 mod work;
 

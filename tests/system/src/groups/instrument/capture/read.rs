@@ -95,7 +95,11 @@ impl Capture {
 }
 
 /// Some fields of the packets that a filter lets through, as tshark has them.
-pub(super) fn fields(file: &Path, filter: &str, names: &[&str]) -> Result<Vec<Vec<String>>, Stop> {
+pub(in super::super) fn fields(
+    file: &Path,
+    filter: &str,
+    names: &[&str],
+) -> Result<Vec<Vec<String>>, Stop> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-r"]).arg(file).args(["-T", "fields"]);
     // What perftest sends is no RPC, for which tshark may take it.
