@@ -13,6 +13,7 @@
 
 pub mod attr;
 pub mod device;
+pub mod direct;
 pub mod domain;
 pub mod object;
 pub mod pabi;

@@ -15,6 +15,7 @@ mod flow;
 mod generations;
 pub mod holder;
 mod inbox;
+pub mod latency;
 pub mod link;
 pub mod loopback;
 pub mod objects;
@@ -26,6 +27,7 @@ pub mod random;
 mod runtime_dir;
 pub mod seqpacket;
 pub mod switches;
+pub mod threads;
 mod trust;
 pub mod udp;
 #[cfg(feature = "uring")]

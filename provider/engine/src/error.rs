@@ -29,6 +29,9 @@ pub enum Error {
     /// The object is still used by another.
     #[error("{0} is in use")]
     Busy(&'static str),
+    /// Whoever asks would wait for itself.
+    #[error("waiting for itself: {0}")]
+    Deadlock(&'static str),
     /// An argument is out of range or contradicts another.
     #[error("invalid argument: {0}")]
     Invalid(&'static str),
@@ -91,6 +94,7 @@ impl Error {
             Error::Post(PostError::QueueFull) => libc::ENOMEM,
             Error::Post(_) => libc::EINVAL,
             Error::Busy(_) => libc::EBUSY,
+            Error::Deadlock(_) => libc::EDEADLK,
             Error::Full(_) => libc::ENOMEM,
             Error::Absent(_) => libc::EAGAIN,
             Error::BadMemory { .. } => libc::EFAULT,

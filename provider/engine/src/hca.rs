@@ -73,6 +73,8 @@ pub(crate) struct Counts {
 /// The device in this process.
 pub struct Hca {
     control: Control,
+    /// Threads that take what the daemon has told.
+    noticing: AtomicU32,
     info: DeviceInfo,
     slot: u8,
     counters: CounterPage,
@@ -136,6 +138,7 @@ impl Hca {
         Ok(Hca {
             driver: Driver::new(attachment.inbox.wake, control.is_some()),
             control: Control::new(control),
+            noticing: AtomicU32::new(0),
             port_active: AtomicBool::new(attachment.device.port_active),
             info: attachment.device,
             slot: attachment.slot,
@@ -259,6 +262,16 @@ impl Hca {
         }
     }
 
+    /// What this process has counted.
+    pub fn counted(&self, counter: Counter) -> u64 {
+        self.counters.read(counter)
+    }
+
+    /// Whether packets for processes of this device go through memory.
+    pub fn uses_memory(&self) -> bool {
+        self.loopback
+    }
+
     /// The used entries of the GID table.
     pub fn gids(&self) -> Vec<GidEntry> {
         self.gids.read().clone()
@@ -276,11 +289,12 @@ impl Hca {
     }
 
     /// Whether sockets may be given runs.
-    pub(crate) fn cuts_runs(&self) -> bool {
+    pub fn cuts_runs(&self) -> bool {
         self.gso
     }
 
-    pub(crate) fn slot(&self) -> u8 {
+    /// The part of the device that is this process's: the upper half of its queue pairs' numbers.
+    pub fn slot(&self) -> u8 {
         self.slot
     }
 

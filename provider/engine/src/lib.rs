@@ -33,6 +33,8 @@ mod verbs;
 
 pub use error::{Error, Result};
 pub use hca::Hca;
+pub use instrument::latency::Histogram;
+pub use instrument::watch::{Call, Made};
 pub use memory::paging::OdpCaps;
 pub use memory::window::MwType;
 #[cfg(any(test, feature = "in-process"))]
@@ -49,6 +51,7 @@ pub use verbs::limits::{DeviceAttr, PortAttr};
 pub use verbs::mr::Mr;
 pub use verbs::mw::Mw;
 pub use verbs::posting::{RecvPoster, SendPoster};
+pub use verbs::qp::numbers::Insight;
 pub use verbs::qp::{Qp, QpInitView};
 pub use verbs::qp_init::QpInit;
 pub use verbs::shared_requests::SrqAttr;
@@ -57,7 +60,8 @@ pub use verbs::tag_matching::{TagOp, TagWork};
 pub use verbs::wc::{TagInfo, Wc};
 pub use verbs::xrc::Xrcd;
 
-pub use ferroce_control::{DeviceInfo, GidEntry, RuntimeDir};
+pub use ferroce_control::objects::{LastError, QpNumbers};
+pub use ferroce_control::{Counter, DeviceInfo, GidEntry, RuntimeDir};
 pub use ferroce_transport::{
     Access, AddressVector, Datagram, Dest, Flush, Placement, QpAttr, QpAttrMask, QpCap, QpState,
     Selectivity, SendData, SendFlags, SendOp, SendRequest, Sge, Time, WcOpcode, WcStatus,

@@ -124,6 +124,10 @@ pub(crate) const HELD_BYTES: usize = 16 << 20;
 /// How long a packet that the next one is to overtake waits for that at most.
 pub(crate) const OVERTAKEN_WITHIN: Duration = Duration::from_millis(10);
 
+/// Completions that wait at most for a program that has asked to be called for each: some MB, and a
+/// second of work.
+pub(crate) const WATCHED: usize = 1 << 16;
+
 // Receiving (`receiver`, `flows`).
 
 /// How long after it was counted a datagram is at the receiver's socket, or never will be. A sender

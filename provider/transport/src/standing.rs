@@ -1,6 +1,6 @@
 //! How far a queue pair is, for whoever shows it to others.
 
-use crate::Qp;
+use crate::{Qp, SendFlags};
 
 /// What changes in a queue pair as it works. PSNs have 24 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +30,14 @@ pub struct Standing {
 }
 
 impl Qp {
+    /// Of each request in the send queue, the oldest first, whether it raises a completion when it
+    /// succeeds.
+    pub fn signals(&self) -> impl Iterator<Item = bool> {
+        let all = self.config.sq_sig_all;
+        let wqes = (self.sq.base()..self.sq.end()).filter_map(|number| self.sq.wqe(number));
+        wqes.map(move |wqe| all || wqe.flags.contains(SendFlags::SIGNALED))
+    }
+
     /// How far it is.
     #[inline]
     pub fn standing(&self) -> Standing {

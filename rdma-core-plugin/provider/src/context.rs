@@ -3,6 +3,7 @@
 
 use crate::command_fd;
 use crate::convert;
+use crate::direct;
 use crate::guard::{self, Errno};
 use crate::libibverbs::library;
 use ferroce_cabi::pabi::CONTEXT_HEAD_MAX;
@@ -46,6 +47,7 @@ pub(crate) unsafe extern "C" fn free_context(context: *mut ibv_context) {
         let engine = (&raw mut (*context).engine).read();
         command_fd::closed((*context).verbs.context.cmd_fd);
         let _: c_int = guard::run(|| {
+            direct::closed(&engine);
             drop(engine);
             Ok(0)
         });

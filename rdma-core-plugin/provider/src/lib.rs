@@ -1,6 +1,7 @@
-//! `libferroce-rdmavNN.so`: the rdma-core provider. It exports nothing; when libibverbs loads it,
-//! its constructor registers a table of device operations with the libibverbs that is there, and
-//! verbs then come in through function pointers.
+//! `libferroce-rdmavNN.so`: the rdma-core provider. It exports the table of `libferroce.so`
+//! (`direct`) and nothing else; when libibverbs loads it, its constructor registers a table of
+//! device operations with the libibverbs that is there, and verbs then come in through function
+//! pointers.
 //!
 //! This crate turns C calls into calls of `ferroce-engine` and back: it checks what only C can get
 //! wrong (null pointers, numbers outside an enumeration), keeps the C objects, and turns errors
@@ -16,6 +17,7 @@ mod convert;
 mod cq;
 mod cq_ex;
 mod device;
+mod direct;
 mod dm;
 mod guard;
 mod import;

@@ -92,6 +92,12 @@ pub fn packages(names: &[&str]) -> Result<PathBuf> {
     built(names, &["--quiet"])
 }
 
+/// Builds an example of a package and answers where it is.
+pub(crate) fn example(package: &str, name: &str) -> Result<PathBuf> {
+    let dir = built(&[package], &["--quiet", "--example", name])?;
+    Ok(dir.join("examples").join(name))
+}
+
 fn built(names: &[&str], options: &[&str]) -> Result<PathBuf> {
     let dir = release_dir()?;
 
@@ -117,77 +123,118 @@ fn built(names: &[&str], options: &[&str]) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// The package of libexs, the archive that cargo makes of it, and its name at run time.
-pub(crate) const EXS: &str = "ferroce-exs";
-pub(crate) const EXS_ARCHIVE: &str = "libexs.a";
+/// A library of ours that programs are linked with: cargo makes an archive, as its own shared
+/// objects have neither a soname nor symbol versions, and the library is linked of that.
+#[derive(Debug)]
+pub(crate) struct Linked {
+    /// The package.
+    pub package: &'static str,
+    /// The archive that cargo makes of it.
+    pub archive: &'static str,
+    /// Its name at run time, and as it is linked with.
+    pub soname: &'static str,
+    pub name: &'static str,
+    /// The versions of its symbols, in the workspace.
+    map: &'static str,
+    /// What of rdma-core it is linked with, as the compiler is told it.
+    needs: &'static [&'static str],
+}
+
+/// The Extended Sockets library.
+pub(crate) const EXS: Linked = Linked {
+    package: "ferroce-exs",
+    archive: "libexs.a",
+    soname: EXS_SONAME,
+    name: "libexs.so",
+    map: "exs/libexs.map",
+    needs: &["-lrdmacm", "-libverbs"],
+};
 /// What programs are linked against.
 pub const EXS_SONAME: &str = "libexs.so.1";
 
+/// What programs under test ask of a device beyond verbs.
+pub(crate) const DIRECT: Linked = Linked {
+    package: "ferroce-dv",
+    archive: "libferroce.a",
+    soname: "libferroce.so.1",
+    name: "libferroce.so",
+    map: "rdma-core-plugin/direct/libferroce.map",
+    needs: &[],
+};
+
 /// Builds libexs and answers the directory that holds `libexs.so` and `libexs.so.1`.
-///
-/// Cargo's own shared objects have neither a soname nor symbol versions, so the archive is linked
-/// here.
 pub fn exs() -> Result<PathBuf> {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    if let Some(dir) = BUILT.get() {
-        return Ok(dir.clone());
-    }
-    let dir = link_exs()?;
-    Ok(BUILT.get_or_init(|| dir).clone())
+    EXS.built(&BUILT)
 }
 
-fn link_exs() -> Result<PathBuf> {
-    let dir = packages(&[EXS])?;
-    let archive = dir.join(EXS_ARCHIVE);
-    let library = dir.join(EXS_SONAME);
-    let map = workspace().join("exs/libexs.map");
-    let modified = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified());
-    let newest = modified(&archive)?.max(modified(&map)?);
-    if modified(&library).is_ok_and(|built| built > newest) {
-        return Ok(dir);
-    }
-
-    // Under another name first: cases run beside each other, and one of them may be using it.
-    let unfinished = dir.join(format!("{EXS_SONAME}.{}", std::process::id()));
-    let mut command = Command::new("cc");
-    command.args(exs_link(&archive, &unfinished)).args([
-        "-lrdmacm",
-        "-libverbs",
-        "-lpthread",
-        "-ldl",
-        "-lm",
-    ]);
-
-    let output = command.output().context("cc")?;
-    if !output.status.success() {
-        bail!(
-            "linking {EXS_SONAME}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
-
-    let moved =
-        |from: &Path, to: &Path| fs::rename(from, to).with_context(|| format!("{}", to.display()));
-    moved(&unfinished, &library)?;
-    std::os::unix::fs::symlink(EXS_SONAME, &unfinished)
-        .with_context(|| format!("{}", unfinished.display()))?;
-    moved(&unfinished, &dir.join("libexs.so"))?;
-    Ok(dir)
+/// Builds libferroce and answers the directory that holds `libferroce.so` and `libferroce.so.1`.
+pub fn direct() -> Result<PathBuf> {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    DIRECT.built(&BUILT)
 }
 
-/// How a C compiler links libexs, but for the libraries that it needs.
-pub(crate) fn exs_link(archive: &Path, library: &Path) -> Vec<OsString> {
-    let map = workspace().join("exs/libexs.map");
-    let mut words: Vec<OsString> = ["-shared", "-Wl,--gc-sections", "-Wl,--no-undefined"]
-        .map(OsString::from)
-        .into();
-    words.push("-Wl,--build-id=sha1".into());
-    words.push(format!("-Wl,-soname,{EXS_SONAME}").into());
-    words.push(format!("-Wl,--version-script={}", map.display()).into());
-    words.extend(["-o".into(), library.into()]);
-    words.extend(["-Wl,--whole-archive".into(), archive.into()]);
-    words.push("-Wl,--no-whole-archive".into());
-    words
+impl Linked {
+    fn built(&self, once: &OnceLock<PathBuf>) -> Result<PathBuf> {
+        if let Some(dir) = once.get() {
+            return Ok(dir.clone());
+        }
+        let dir = self.build()?;
+        Ok(once.get_or_init(|| dir).clone())
+    }
+
+    fn build(&self) -> Result<PathBuf> {
+        let dir = packages(&[self.package])?;
+        let archive = dir.join(self.archive);
+        let library = dir.join(self.soname);
+        let map = workspace().join(self.map);
+        let modified = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified());
+        let newest = modified(&archive)?.max(modified(&map)?);
+        if modified(&library).is_ok_and(|built| built > newest) {
+            return Ok(dir);
+        }
+
+        // Under another name first: cases run beside each other, and one of them may be using it.
+        let soname = self.soname;
+        let unfinished = dir.join(format!("{soname}.{}", std::process::id()));
+        let mut command = Command::new("cc");
+        command
+            .args(self.link(&archive, &unfinished))
+            .args(self.needs)
+            .args(["-lpthread", "-ldl", "-lm"]);
+
+        let output = command.output().context("cc")?;
+        if !output.status.success() {
+            bail!(
+                "linking {soname}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+
+        let moved = |from: &Path, to: &Path| {
+            fs::rename(from, to).with_context(|| format!("{}", to.display()))
+        };
+        moved(&unfinished, &library)?;
+        std::os::unix::fs::symlink(soname, &unfinished)
+            .with_context(|| format!("{}", unfinished.display()))?;
+        moved(&unfinished, &dir.join(self.name))?;
+        Ok(dir)
+    }
+
+    /// How a C compiler links it, but for the libraries that it needs.
+    pub(crate) fn link(&self, archive: &Path, library: &Path) -> Vec<OsString> {
+        let map = workspace().join(self.map);
+        let mut words: Vec<OsString> = ["-shared", "-Wl,--gc-sections", "-Wl,--no-undefined"]
+            .map(OsString::from)
+            .into();
+        words.push("-Wl,--build-id=sha1".into());
+        words.push(format!("-Wl,-soname,{}", self.soname).into());
+        words.push(format!("-Wl,--version-script={}", map.display()).into());
+        words.extend(["-o".into(), library.into()]);
+        words.extend(["-Wl,--whole-archive".into(), archive.into()]);
+        words.push("-Wl,--no-whole-archive".into());
+        words
+    }
 }
 
 /// The user's directory for what is worth keeping between checkouts.

@@ -1,6 +1,6 @@
 //! `cargo xtask install --prefix DIR`: programs to DIR/bin, libraries under their final names to
-//! DIR/lib/ferroce, and the EXS library, manual pages, completions and the rest to their usual
-//! places, by the table of `package/files.rs`.
+//! DIR/lib/ferroce, and libraries for programs, manual pages, completions and the rest to their
+//! usual places, by the table of `package/files.rs`.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -23,6 +23,7 @@ pub fn run(prefix: &Path) -> Result<()> {
     let build = Build {
         manual: manual::of(&product, &build::scratch("manual")?)?,
         exs: build::exs()?,
+        direct: build::direct()?,
         product,
     };
     for path in put_all(&build.files()?, &plain(prefix)?, prefix)? {
@@ -51,6 +52,11 @@ pub fn copy_data(prefix: &Path) -> Result<Vec<PathBuf>> {
 /// now below the prefix.
 pub fn copy_exs(from: &Path, prefix: &Path) -> Result<Vec<PathBuf>> {
     put_all(&files::exs(from)?, &plain(prefix)?, prefix)
+}
+
+/// Copies the library that answers `<ferroce_dv.h>` and is built in `from`, likewise.
+pub fn copy_direct(from: &Path, prefix: &Path) -> Result<Vec<PathBuf>> {
+    put_all(&files::direct(from)?, &plain(prefix)?, prefix)
 }
 
 /// The layout of a prefix, which pkg-config has to be told in full.

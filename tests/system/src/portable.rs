@@ -23,7 +23,7 @@ use crate::install;
 use crate::package::command::output_of;
 use crate::packages::{self, PYTHON};
 
-pub(crate) use exs::exs;
+pub(crate) use exs::{direct, exs};
 
 /// The oldest glibc that the results run with: the oldest that Rust's own library supports. CentOS
 /// 7 has it.

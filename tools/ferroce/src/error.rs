@@ -170,6 +170,15 @@ pub(crate) enum Error {
     },
 }
 
+impl From<ferroce_capture::Error> for Error {
+    fn from(error: ferroce_capture::Error) -> Error {
+        match error {
+            ferroce_capture::Error::Control(error) => Error::Control(error),
+            ferroce_capture::Error::Write(source) => Error::io("writing packets")(source),
+        }
+    }
+}
+
 impl Error {
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();

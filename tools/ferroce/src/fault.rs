@@ -1,7 +1,6 @@
 //! `ferroce fault`: has things go wrong on command, and says what does.
 
 pub(crate) mod arguments;
-mod options;
 mod scenario;
 
 use std::process::ExitCode;
@@ -18,8 +17,8 @@ use arguments::{Add, Fault as Command};
 
 /// How long programs have to go by what has changed.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often it is looked whether they do; nobody tells.
-const PAUSE: Duration = Duration::from_millis(2);
+/// How often it is looked whether a fault has hit; nobody tells.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Carries it out.
 pub(crate) fn fault(dir: &RuntimeDir, command: &Command) -> Result<ExitCode, Error> {
@@ -87,24 +86,15 @@ fn add_all(client: &mut Client, faults: Vec<Fault>) -> Result<Vec<FaultStatus>, 
 
 /// Waits until every program goes by the faults as they are, and names those that do not.
 fn settled(client: &mut Client) -> Result<FaultList, Error> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let list = client.faults()?;
-        if list.behind.is_empty() {
-            return Ok(list);
-        }
-        if Instant::now() >= deadline {
-            for program in &list.behind {
-                let who = match program.pid {
-                    0 => program.name.clone(),
-                    pid => process::describe(pid),
-                };
-                eprintln!("ferroce: {who} does not go by it yet, and will when it runs");
-            }
-            return Ok(list);
-        }
-        thread::sleep(PAUSE);
+    let list = client.settled_faults(PATIENCE)?;
+    for program in &list.behind {
+        let who = match program.pid {
+            0 => program.name.clone(),
+            pid => process::describe(pid),
+        };
+        eprintln!("ferroce: {who} does not go by it yet, and will when it runs");
     }
+    Ok(list)
 }
 
 fn list(client: &mut Client, json: bool) -> Result<ExitCode, Error> {
@@ -161,7 +151,7 @@ fn wait(client: &mut Client, id: u32, hits: u64, patience: Duration) -> Result<E
                 one.hits
             )));
         }
-        thread::sleep(PAUSE * 10);
+        thread::sleep(PAUSE);
     }
 }
 

@@ -24,7 +24,6 @@ mod system;
 mod top;
 mod turn;
 mod wait;
-mod words;
 
 use std::process::ExitCode;
 

@@ -69,6 +69,7 @@ class Event:
     qp: Optional[int] = None
     opcode: Optional[str] = None
     wr_id: Optional[int] = None
+    flags: Optional[List[str]] = None
     bytes: Optional[int] = None
     status: Optional[str] = None
     state: Optional[str] = None

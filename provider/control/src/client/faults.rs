@@ -1,9 +1,15 @@
 //! What can be asked about faults.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use super::{Client, unexpected};
 use crate::ControlError;
 use crate::faults::{Fault, FaultList, GivenFaults};
 use crate::protocol::{Reply, Request};
+
+/// How often it is looked whether programs go by a change; nobody tells.
+const PAUSE: Duration = Duration::from_millis(2);
 
 impl Client {
     /// Has something go wrong from now on; returns the fault's number. `EPERM`: the device is of
@@ -22,6 +28,19 @@ impl Client {
         match self.call(Request::Faults)? {
             (Reply::Faults(list), _) => Ok(list),
             (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    /// The same when every program goes by the faults as they are, or has had so much time: those
+    /// that do not are named in it.
+    pub fn settled_faults(&mut self, patience: Duration) -> Result<FaultList, ControlError> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let list = self.faults()?;
+            if list.behind.is_empty() || Instant::now() >= deadline {
+                return Ok(list);
+            }
+            thread::sleep(PAUSE);
         }
     }
 

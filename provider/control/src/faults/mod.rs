@@ -9,12 +9,14 @@ mod expression;
 mod fault;
 mod hits;
 mod names;
+mod options;
 mod schedule;
 mod text;
 
 pub use expression::{Expression, ExpressionError, MAX_EXPRESSION};
 pub use fault::{Action, Damage, Direction, Fault, Often, Target, Unfit, Whom};
 pub use names::{Errno, Nak, Status, Verb};
+pub use options::{AllocFail, Options, Where};
 pub use schedule::{Course, Draw, Lane};
 pub use text::{Delay, QpNumber, Share, Span, TextError};
 

@@ -5,7 +5,7 @@ use ferroce_control::faults::Direction;
 use ferroce_transport::{Completion, Host, WcData, WcStatus};
 
 use crate::datapath::qp_host::QpHost;
-use crate::instrument::{FAULTS, VERBS};
+use crate::instrument::{FAULTS, LATENCY, VERBS};
 use crate::verbs::rendezvous::{TmCompletion, TmQp};
 use crate::verbs::wc::Wc;
 
@@ -137,12 +137,11 @@ impl QpHost<'_> {
         self.overrun |= !tm.completions().push_tagged(wc, solicited, tagged.info);
     }
 
-    /// Shows a completion to who captures.
+    /// Shows a completion to who captures or measures.
     #[inline]
     fn tell(&self, wc: &Wc) {
-        let taps = &self.qp.hca().taps;
-        if taps.has(VERBS) {
-            taps.captures.completed(wc);
+        if self.qp.hca().taps.has(VERBS | LATENCY) {
+            self.qp.told(wc);
         }
     }
 

@@ -6,7 +6,7 @@ use ferroce_control::faults::Verb;
 
 use super::Hca;
 use crate::datapath::path::Path;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::instrument::{FAULTS, Keeper, Waiting};
 use crate::port::address::PathKey;
 use crate::progress::timers::{Alarm, Alarms};
@@ -21,10 +21,31 @@ impl Hca {
 
     /// Takes the faults of this program as the daemon has them now.
     pub(super) fn renew_faults(&self) {
-        if let Ok(given) = self.control.ask(|daemon| daemon.my_faults()) {
-            let any = self.taps.faults.replace(&given, self.counters());
-            self.taps.set(FAULTS, any);
+        // Without a daemon there is nobody who would have any.
+        let _ = self.ask_for_faults();
+    }
+
+    fn ask_for_faults(&self) -> Result<()> {
+        let given = self.control.ask(|daemon| daemon.my_faults())?;
+        let any = self.taps.faults.replace(&given, self.counters());
+        self.taps.set(FAULTS, any);
+        Ok(())
+    }
+
+    /// Goes by all that the daemon has told until now: its faults, and who captures. `EIO` in a
+    /// forked child, whose parent the device is.
+    pub fn catch_up(&self) -> Result<()> {
+        if self.is_inherited() {
+            return Err(Error::Dead);
         }
+
+        // What the daemon has told before comes before the answer.
+        self.ask_for_faults()?;
+        self.control_events();
+        while self.is_noticing() {
+            std::thread::yield_now();
+        }
+        Ok(())
     }
 
     /// Whether a verb may be carried out.

@@ -21,6 +21,18 @@ impl Hca {
     /// Takes what the daemon has told since. Called by the helper, and after requests (whose
     /// answers events may precede).
     pub(crate) fn control_events(&self) {
+        // Before anything is taken: who gets an answer that came later waits for this.
+        self.noticing.fetch_add(1, Ordering::Acquire);
+        self.take_events();
+        self.noticing.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Whether a thread is taking what the daemon has told.
+    pub(super) fn is_noticing(&self) -> bool {
+        self.noticing.load(Ordering::Acquire) != 0
+    }
+
+    fn take_events(&self) {
         while let Some(event) = self.control.event() {
             match event {
                 Event::GidChange => {

@@ -7,7 +7,7 @@ use ferroce_control::{Client, RuntimeDir};
 use parking_lot::Mutex;
 
 use super::Hca;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::forks;
 use crate::memory::guard;
 use crate::port::Ports;
@@ -58,6 +58,17 @@ impl Hca {
         let hca = Hca::connect(dir)?;
         open.push((dir.path().to_owned(), hca.clone()));
         Ok(hca)
+    }
+
+    /// The runtime directory of its daemon; `None`: it has none. `EIO` in a forked child, whose
+    /// parent the device is.
+    pub fn runtime_dir(self: &Arc<Self>) -> Result<Option<PathBuf>> {
+        if self.is_inherited() {
+            return Err(Error::Dead);
+        }
+        let open = OPEN.lock();
+        let own = open.iter().find(|(_, hca)| Arc::ptr_eq(hca, self));
+        Ok(own.map(|(dir, _)| dir.clone()))
     }
 
     fn connect(dir: &RuntimeDir) -> Result<Arc<Hca>> {

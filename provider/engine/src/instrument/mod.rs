@@ -1,5 +1,5 @@
-//! What looks at packets on their way, or acts on them, while somebody asks for it: faults and
-//! captures.
+//! What looks at packets and requests on their way, or acts on them, while somebody asks for it:
+//! faults, captures, latencies, and who wants to be called for completions.
 //!
 //! While nobody does, all that it costs is a look at one word, which nobody writes then, for a run
 //! of packets, a visit of a queue pair, a request that is posted and a completion
@@ -10,6 +10,8 @@ mod capture;
 pub(crate) mod faults;
 mod faults_held;
 mod faults_out;
+pub(crate) mod latency;
+pub(crate) mod watch;
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -18,6 +20,7 @@ use ferroce_control::capture::record::Fate;
 use ferroce_control::faults::Verb;
 use ferroce_transport::Injected;
 use ferroce_wire::Packet;
+use parking_lot::Mutex;
 
 use self::capture::Captures;
 use self::faults::Faults;
@@ -33,6 +36,8 @@ pub(crate) const FAULTS: u32 = 1 << 0;
 pub(crate) const CAPTURE: u32 = 1 << 1;
 /// … and what is done by verbs.
 pub(crate) const VERBS: u32 = 1 << 2;
+/// Latencies of queue pairs are measured.
+pub(crate) const LATENCY: u32 = 1 << 3;
 
 /// All taps of a device in this process.
 #[derive(Default)]
@@ -43,6 +48,8 @@ pub(crate) struct Taps {
     pub(crate) captures: Captures,
     /// Queue pairs made so far.
     queue_pairs: AtomicU32,
+    /// Queue pairs whose latencies are measured.
+    measured: Mutex<u32>,
 }
 
 /// A queue pair whose packets are looked at by themselves.
@@ -99,6 +106,16 @@ impl Taps {
     pub(crate) fn end_captures(&self) {
         self.captures.wanted(true);
         self.set(CAPTURE | VERBS, false);
+    }
+
+    /// The latencies of one more queue pair are measured, or of one less.
+    pub(crate) fn measured(&self, more: bool) {
+        let mut measured = self.measured.lock();
+        match more {
+            true => *measured += 1,
+            false => *measured -= 1,
+        }
+        self.set(LATENCY, *measured != 0);
     }
 
     /// Which of the program's queue pairs the next one is, from 1.

@@ -9,6 +9,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::mpsc;
 
+use ferroce_control::threads;
 use ferroce_transport::{Duration, Time};
 
 use crate::datapath::rx::state::Take;
@@ -23,35 +24,22 @@ use crate::tuning::{
     DATAGRAMS_PER_ROUND, MAX_AWAKE, MAX_YIELD, RING_IDLE, SCHEDULER_SLICE, TIMER_SLACK,
 };
 
+/// The thread's stack, in bytes.
+const STACK: usize = 256 << 10;
+
 /// Starts the thread, and waits until it has what it needs. Programs that patch the C library's
 /// `munmap` and its like once they have a device (Open MPI's `memory/patcher`) do so while no
 /// thread of their own is in them; from here on ours is not either.
 pub(crate) fn start(hca: &Arc<Hca>) -> Result<()> {
     let hca = hca.clone();
     let (begun, has_begun) = mpsc::channel();
-    let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-
-    // SAFETY: both sets are valid places; the new thread inherits the mask, and ours is restored
-    // below.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        if !guard::EFFECTIVE {
-            // A fault ends the process there, by the program's handler if it has one.
-            libc::sigdelset(all.as_mut_ptr(), libc::SIGSEGV);
-            libc::sigdelset(all.as_mut_ptr(), libc::SIGBUS);
-        }
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-    }
-
-    let spawned = std::thread::Builder::new()
-        .name("ferroce".into())
-        .stack_size(256 << 10)
-        .spawn(move || run(&hca, begun));
-
-    // SAFETY: `before` was filled by the call above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
-    spawned.map_err(|e| Error::io("starting the helper thread", e))?;
+    let takes: &[libc::c_int] = match guard::EFFECTIVE {
+        true => &[],
+        // A fault ends the process there, by the program's handler if it has one.
+        false => &[libc::SIGSEGV, libc::SIGBUS],
+    };
+    threads::spawn("ferroce", STACK, takes, move || run(&hca, begun))
+        .map_err(|e| Error::io("starting the helper thread", e))?;
 
     // Nothing is sent: the thread closes the channel when it has begun, or when it ends.
     let _ = has_begun.recv();

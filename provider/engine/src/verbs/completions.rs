@@ -12,6 +12,7 @@ use ferroce_transport::{Duration, Time};
 
 use crate::datapath::batch::{self, Notifies};
 use crate::error::{Error, Result};
+use crate::instrument::watch::Watch;
 use crate::locks;
 use crate::progress::timers::{self, Alarm, Alarmed, Alarms};
 use crate::verbs::arming::Arming;
@@ -68,6 +69,8 @@ pub(crate) struct Fixed {
     pub(crate) channel: Option<Arc<EventPipe<8>>>,
     /// Its context's.
     pub(crate) events: Arc<AsyncEvents>,
+    /// Its context's, of completions.
+    pub(crate) watch: Arc<Watch>,
     /// Where it sets alarms, for events that are held back.
     pub(crate) alarms: Arc<dyn Alarms>,
     /// Completions carry the times at which they were raised.
@@ -245,6 +248,7 @@ impl Completions {
             tag,
         });
 
+        self.of.watch.made(self.of.cookie, &wc);
         self.holds(queue.entries.len());
         if queue.arming.completed(solicited || wc.status != 0) {
             self.raise(&mut queue);

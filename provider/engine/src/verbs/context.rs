@@ -9,6 +9,7 @@ use ferroce_control::objects::{Listing, MAX_OBJECTS, Object};
 
 use crate::error::{Error, Result};
 use crate::hca::Hca;
+use crate::instrument::watch::{Call, Watch};
 use crate::verbs::async_events::AsyncEvents;
 use crate::verbs::events::Channels;
 use crate::verbs::handles::Handles;
@@ -19,6 +20,7 @@ pub struct Context {
     hca: Arc<Hca>,
     events: Arc<AsyncEvents>,
     pub(crate) channels: Channels,
+    watch: Arc<Watch>,
     /// What it shares with its imports.
     shared: Arc<Handles>,
     /// One for it and its imports.
@@ -43,6 +45,7 @@ impl Context {
             hca,
             events,
             channels: Channels::default(),
+            watch: Arc::default(),
             shared,
             listing,
         }))
@@ -52,6 +55,28 @@ impl Context {
     /// context.
     pub fn async_fd(&self) -> RawFd {
         self.events.fd()
+    }
+
+    /// Has `call` called for each completion of its queues from now on, by a thread of its own
+    /// (`EBUSY`: there is one already, or it is being ended).
+    pub fn watch(&self, call: Call) -> Result<()> {
+        match self.hca.is_inherited() {
+            true => Err(Error::Dead),
+            false => self.watch.begin(call),
+        }
+    }
+
+    /// Ends that, when it has been called for all completions that there were; whether there was
+    /// one. `EDEADLK`: it is the one who asks. In a forked child there is none.
+    pub fn unwatch(&self) -> Result<bool> {
+        match self.hca.is_inherited() {
+            true => Ok(false),
+            false => self.watch.end(),
+        }
+    }
+
+    pub(super) fn watch_of_completions(&self) -> &Arc<Watch> {
+        &self.watch
     }
 
     /// Where events of what is made in it go.

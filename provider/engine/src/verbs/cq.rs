@@ -77,6 +77,7 @@ impl Context {
             cookie: init.cookie,
             channel,
             events: self.events().clone(),
+            watch: self.watch_of_completions().clone(),
             alarms: hca.clone(),
             stamped: init.stamped,
             ignore_overrun: init.ignore_overrun,

@@ -5,7 +5,7 @@ use ferroce_transport::{Datagram, Dest, QpState, SendData, SendRequest, Sge};
 
 use crate::datapath::held::Held;
 use crate::error::{Error, Result};
-use crate::instrument::VERBS;
+use crate::instrument::{LATENCY, VERBS};
 use crate::locks::MutexGuard;
 use crate::progress::timers;
 use crate::tuning::{GATHER_IN_FLIGHT, SMALL_REQUEST};
@@ -71,12 +71,8 @@ impl SendPoster<'_> {
         }
 
         self.inner.transport.post_send(request)?;
-        if self.qp.hca().taps.has(VERBS) {
-            self.qp
-                .hca()
-                .taps
-                .captures
-                .posted_send(self.qp.number, request);
+        if self.qp.hca().taps.has(VERBS | LATENCY) {
+            self.qp.posted(request);
         }
         let bytes = match request.data {
             SendData::Inline(bytes) => bytes.len(),

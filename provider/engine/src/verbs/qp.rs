@@ -2,7 +2,7 @@
 //! in `qp_init` and ended in `qp_close`.
 
 mod modify;
-mod numbers;
+pub(crate) mod numbers;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
@@ -15,6 +15,7 @@ use crate::datapath::arrival::Arrival;
 use crate::datapath::held::Held;
 use crate::datapath::path::Path;
 use crate::hca::Hca;
+use crate::instrument::latency::Latency;
 use crate::instrument::{Made, VERBS};
 use crate::locks::{self, MutexGuard};
 use crate::memory::keys::Peer;
@@ -92,6 +93,8 @@ pub struct Qp {
     pub(crate) p_key: AtomicU16,
     /// Its port, once it has one.
     pub(crate) port: AtomicU8,
+    /// How long its send requests take, while somebody measures.
+    pub(crate) latency: Mutex<Option<Box<Latency>>>,
     /// On the receive path's list of QPs to pump.
     pub(crate) touched: AtomicBool,
     /// How others are told of it.

@@ -102,6 +102,7 @@ impl Qp {
 
         self.listing.remove();
         hca.forget_faults_of(self.ordinal);
+        self.unmeasure();
         if let Some(domain) = self.domain() {
             domain.remove_target(self.number);
         }

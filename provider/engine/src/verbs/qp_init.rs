@@ -154,6 +154,7 @@ impl Qp {
                 groups: Mutex::default(),
                 p_key: AtomicU16::new(0xffff),
                 port: AtomicU8::new(0),
+                latency: Mutex::default(),
                 touched: AtomicBool::new(false),
                 listing: hca.objects.enter(Object::Qp(listed)),
                 row,

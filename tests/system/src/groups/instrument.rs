@@ -2,6 +2,7 @@
 //! on command.
 
 mod capture;
+mod direct;
 mod faults;
 mod python;
 mod replay;
@@ -55,6 +56,7 @@ pub(crate) fn cases() -> Vec<Case> {
         .chain(replay::cases())
         .chain(top::cases())
         .chain(python::cases())
+        .chain(direct::cases())
         .collect()
 }
 

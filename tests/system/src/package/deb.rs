@@ -1,5 +1,5 @@
 //! Packages for Debian and its kin, by dpkg's own tools: what a package depends on is what
-//! dpkg-shlibdeps reads in its files, and the symbols of libexs are dpkg-gensymbols'.
+//! dpkg-shlibdeps reads in its files, and the symbols of libraries are dpkg-gensymbols'.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -72,7 +72,8 @@ impl<'a> Tree<'a> {
 
         let mut control = self.control()?;
         match self.package.part {
-            Part::Exs => self.library()?,
+            Part::Exs => self.library(build::EXS.soname)?,
+            Part::Direct => self.library(build::DIRECT.soname)?,
             Part::Python => python::scripts(self.package.deb, &self.root.join("DEBIAN"))?,
             _ => {}
         }
@@ -172,7 +173,7 @@ impl<'a> Tree<'a> {
     }
 
     /// What dpkg tells programs that are linked with a library, and the dynamic linker of it.
-    fn library(&self) -> Result<()> {
+    fn library(&self, soname: &str) -> Result<()> {
         let control = self.root.join("DEBIAN");
         fs::create_dir_all(&control)?;
         let name = self.package.deb;
@@ -186,7 +187,7 @@ impl<'a> Tree<'a> {
             .current_dir(self.sources()?);
         done(&mut gensymbols)?;
 
-        let (soname, number) = build::EXS_SONAME.split_once(".so.").unwrap_or_default();
+        let (soname, number) = soname.split_once(".so.").unwrap_or_default();
         write(
             &control.join("shlibs"),
             &format!("{soname} {number} {name}\n"),

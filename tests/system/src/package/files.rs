@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use ferroce_cabi::pabi;
 
-use crate::build;
+use super::python;
+use crate::build::{self, Linked};
 
 /// What Valgrind need not say of programs over ferroce, in the workspace.
 pub const SUPPRESSIONS: &str = "rdma-core-plugin/valgrind.supp";
@@ -27,6 +28,10 @@ pub(crate) enum Part {
     Exs,
     /// The same for programs that are compiled.
     ExsDevelopment,
+    /// What programs ask of the device beyond verbs, for programs that run.
+    Direct,
+    /// The same for programs that are compiled.
+    DirectDevelopment,
     /// What Python has of the device.
     Python,
 }
@@ -75,7 +80,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    fn copy(part: Part, place: Place, name: &str, from: PathBuf) -> File {
+    pub(super) fn copy(part: Part, place: Place, name: &str, from: PathBuf) -> File {
         File {
             part,
             place,
@@ -252,32 +257,6 @@ pub(crate) fn musl(from: &Path) -> Vec<File> {
 /// The directory of a Python package's metadata.
 const METADATA: &str = concat!("ferroce-", env!("CARGO_PKG_VERSION"), ".dist-info");
 
-/// The Python package.
-fn python() -> Result<Vec<File>> {
-    let sources = build::workspace().join("tools/python");
-    let mut files = vec![
-        File {
-            part: Part::Python,
-            place: Place::PythonMetadata,
-            name: "METADATA".to_owned(),
-            content: Content::Template(sources.join("METADATA.in")),
-        },
-        File::copy(
-            Part::Python,
-            Place::PythonMetadata,
-            "entry_points.txt",
-            sources.join("entry_points.txt"),
-        ),
-    ];
-    for (name, path) in listed(&sources.join("ferroce"))? {
-        // Not what Python has compiled there.
-        if path.is_file() {
-            files.push(File::copy(Part::Python, Place::Python, &name, path));
-        }
-    }
-    Ok(files)
-}
-
 /// What is no program or library and belongs to them all the same.
 pub(crate) fn data() -> Result<Vec<File>> {
     let workspace = build::workspace();
@@ -291,48 +270,60 @@ pub(crate) fn data() -> Result<Vec<File>> {
         ),
         File::copy(Part::Ferroce, Place::Manual('7'), "ferroce.7", overview),
     ];
-    files.extend(python()?);
+    files.extend(python::files()?);
     Ok(files)
 }
 
 /// The EXS library that is built in `from`, and what belongs to it.
 pub(crate) fn exs(from: &Path) -> Result<Vec<File>> {
+    let sources = build::workspace().join("exs");
+    let development = Part::ExsDevelopment;
+    let parts = (Part::Exs, development);
+    let mut files = linked(&build::EXS, parts, from, &sources, ("exs.h", "exs.pc"))?;
+    for (name, path) in listed(&sources.join("examples"))? {
+        files.push(File::copy(development, Place::Examples, &name, path));
+    }
+    Ok(files)
+}
+
+/// The library that answers `<ferroce_dv.h>`, built in `from`, and what belongs to it.
+pub(crate) fn direct(from: &Path) -> Result<Vec<File>> {
+    let sources = build::workspace().join("rdma-core-plugin/direct");
+    let parts = (Part::Direct, Part::DirectDevelopment);
+    let names = ("ferroce_dv.h", "libferroce.pc");
+    linked(&build::DIRECT, parts, from, &sources, names)
+}
+
+/// A library that programs are linked with, its header, the file of pkg-config and its pages.
+fn linked(
+    library: &Linked,
+    (part, development): (Part, Part),
+    from: &Path,
+    sources: &Path,
+    (header, config): (&str, &str),
+) -> Result<Vec<File>> {
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-    let sources = build::workspace().join("exs");
-    let real = format!("libexs.so.{VERSION}");
-    let development = Part::ExsDevelopment;
-    let header = sources.join("include/exs.h");
-    let library = from.join(build::EXS_SONAME);
+    let Linked { soname, name, .. } = library;
+    let real = format!("{name}.{VERSION}");
+    let include = sources.join("include").join(header);
     let mut files = vec![
         // The links: as the dynamic linker asks for it, and as the compiler does.
-        File::link(Part::Exs, Place::Libraries, build::EXS_SONAME, &real),
-        File::copy(Part::Exs, Place::Libraries, &real, library),
-        File::link(
-            development,
-            Place::Libraries,
-            "libexs.so",
-            build::EXS_SONAME,
-        ),
-        File::copy(development, Place::Headers, "exs.h", header),
+        File::link(part, Place::Libraries, *soname, &real),
+        File::copy(part, Place::Libraries, &real, from.join(soname)),
+        File::link(development, Place::Libraries, *name, soname),
+        File::copy(development, Place::Headers, header, include),
         File {
             part: development,
             place: Place::PkgConfig,
-            name: "exs.pc".to_owned(),
-            content: Content::Template(sources.join("exs.pc.in")),
+            name: config.to_owned(),
+            content: Content::Template(sources.join(format!("{config}.in"))),
         },
     ];
 
     for (name, path) in listed(&sources.join("man"))? {
-        files.push(File::copy(
-            development,
-            page_place(&name, &path)?,
-            &name,
-            path,
-        ));
-    }
-    for (name, path) in listed(&sources.join("examples"))? {
-        files.push(File::copy(development, Place::Examples, &name, path));
+        let place = page_place(&name, &path)?;
+        files.push(File::copy(development, place, &name, path));
     }
     Ok(files)
 }
@@ -373,7 +364,7 @@ fn page_place(name: &str, path: &Path) -> Result<Place> {
 }
 
 /// The files of a directory, by name.
-fn listed(dir: &Path) -> Result<Vec<(String, PathBuf)>> {
+pub(super) fn listed(dir: &Path) -> Result<Vec<(String, PathBuf)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).with_context(|| format!("{}", dir.display()))? {
         let entry = entry?;

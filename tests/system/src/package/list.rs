@@ -138,6 +138,51 @@ pub(super) const PACKAGES: &[Package] = &[
         beside_others: true,
     },
     Package {
+        part: Part::Direct,
+        deb: "libferroce1",
+        rpm: "libferroce",
+        section: "libs",
+        summary: "what programs ask of a ferroce device beyond verbs",
+        description: &[
+            "For programs under test, as libmlx5's mlx5dv is for those of that adapter: queue \
+             pairs from inside, faults and captures set by the program itself, latencies, and a \
+             callback for completions. With another device it says that it is none of ferroce's.",
+        ],
+        with: &[],
+        depends: NONE,
+        recommends: NONE,
+        suggests: Others {
+            deb: &["ferroce"],
+            rpm: &["ferroce"],
+        },
+        beside_others: true,
+    },
+    Package {
+        part: Part::DirectDevelopment,
+        deb: "libferroce-dev",
+        rpm: "libferroce-devel",
+        section: "libdevel",
+        summary: "what programs ask of a ferroce device: development files",
+        description: &[
+            "Queue pairs from inside, faults and captures set by the program itself, latencies, \
+             and a callback for completions, for programs under test.",
+            "This package has what programs are compiled with: header, manual pages and the file \
+             of pkg-config.",
+        ],
+        with: &[Part::Direct],
+        // The header includes theirs.
+        depends: Others {
+            deb: &["libibverbs-dev"],
+            rpm: &["rdma-core-devel"],
+        },
+        recommends: NONE,
+        suggests: Others {
+            deb: &["pkgconf"],
+            rpm: &["pkgconf-pkg-config"],
+        },
+        beside_others: true,
+    },
+    Package {
         part: Part::Python,
         deb: "python3-ferroce",
         // Its directory would have the version of one Python there.

@@ -53,7 +53,7 @@ pub fn run(formats: &[Format], out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The portable build, as `cargo xtask portable` makes it, and libexs.
+/// The portable build, as `cargo xtask portable` makes it, and the libraries for programs.
 pub(crate) fn portable() -> Result<Build> {
     packages::ensure(packages::EXS)?;
     let target = Target::X86_64;
@@ -61,6 +61,7 @@ pub(crate) fn portable() -> Result<Build> {
     Ok(Build {
         manual: manual::of(&product, &build::scratch("package")?.join("manual"))?,
         exs: portable::exs(target)?,
+        direct: portable::direct(target)?,
         product,
     })
 }
@@ -71,6 +72,7 @@ pub(crate) fn at_hand(product: &Path) -> Result<Build> {
     Ok(Build {
         manual: manual::of(product, &build::scratch("package")?.join("manual-at-hand"))?,
         exs: build::exs()?,
+        direct: build::direct()?,
         product: product.to_owned(),
     })
 }

@@ -12,6 +12,8 @@ pub(crate) struct Build {
     pub product: PathBuf,
     /// The directory of libexs.
     pub exs: PathBuf,
+    /// The directory of libferroce.
+    pub direct: PathBuf,
     /// The directory of what the programs have written of themselves.
     pub manual: PathBuf,
 }
@@ -22,6 +24,7 @@ impl Build {
         let mut files = files::product(&self.product);
         files.extend(files::data()?);
         files.extend(files::exs(&self.exs)?);
+        files.extend(files::direct(&self.direct)?);
         files.extend(files::manual(&self.manual)?);
         Ok(files)
     }

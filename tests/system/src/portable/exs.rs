@@ -1,5 +1,6 @@
-//! libexs for every distribution: the one part of the product that is linked with rdma-core's
-//! libraries, whose names and versions of symbols are those of the installed ones.
+//! The libraries that programs are linked with, for every distribution. libexs is the one part of
+//! the product that is linked with rdma-core's libraries, whose names and versions of symbols are
+//! those of the installed ones.
 //!
 //! Zig has the C library's headers and looks at none of this machine's, which are of its own glibc.
 //! So it is shown rdma-core's alone.
@@ -28,7 +29,7 @@ pub(crate) fn exs(target: Target) -> Result<PathBuf> {
     let mut command = zigbuild(target)?;
     let flags = format!("CFLAGS_{}", target.name().replace('-', "_"));
     command
-        .args(["--release", "--package", build::EXS])
+        .args(["--release", "--package", build::EXS.package])
         .env(flags, format!("-isystem {}", headers.display()));
     let status = command.status().context("cargo zigbuild")?;
     if !status.success() {
@@ -36,13 +37,34 @@ pub(crate) fn exs(target: Target) -> Result<PathBuf> {
     }
 
     let dir = results(target)?;
-    let library = dir.join(build::EXS_SONAME);
+    let library = dir.join(build::EXS.soname);
     let mut link = linker(target)?;
-    link.args(build::exs_link(&dir.join(build::EXS_ARCHIVE), &library))
+    link.args(build::EXS.link(&dir.join(build::EXS.archive), &library))
         .args(stock()?)
         .args(["-lunwind", "-lpthread", "-ldl", "-lm"]);
     output_of(&mut link)?;
     check(target, &library, &NEEDS)?;
+    Ok(dir)
+}
+
+/// Builds and checks libferroce, which is linked with nothing of rdma-core's; answers the directory
+/// that holds `libferroce.so.1`.
+pub(crate) fn direct(target: Target) -> Result<PathBuf> {
+    println!("xtask: building libferroce for {}", target.asked());
+    let mut command = zigbuild(target)?;
+    command.args(["--release", "--package", build::DIRECT.package]);
+    let status = command.status().context("cargo zigbuild")?;
+    if !status.success() {
+        bail!("cargo zigbuild failed: {status}");
+    }
+
+    let dir = results(target)?;
+    let library = dir.join(build::DIRECT.soname);
+    let mut link = linker(target)?;
+    link.args(build::DIRECT.link(&dir.join(build::DIRECT.archive), &library))
+        .args(["-lunwind", "-lpthread", "-ldl", "-lm"]);
+    output_of(&mut link)?;
+    check(target, &library, &[])?;
     Ok(dir)
 }
 

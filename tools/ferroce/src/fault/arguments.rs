@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
-
-use super::options::Options;
+use ferroce_control::faults::Options;
 
 /// What stands below the help of `ferroce fault add`.
 const ADD: &str = "\

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use ferroce_control::faults::Fault;
+use ferroce_control::faults::{Fault, Options};
 use ferroce_control::random::random;
 use serde::Deserialize;
 
-use super::options::Options;
 use crate::error::Error;
 
 /// A file.

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
-use crate::words::{STATES, STATUSES};
+use ferroce_capture::words::{STATES, STATUSES};
 
 /// Of `enum ibv_qp_type`.
 pub(super) fn service(qp_type: u8) -> &'static str {

@@ -62,6 +62,7 @@ impl Qp {
             inner.path = None;
             inner.last_path = None;
             self.purge();
+            self.forget_posted(&inner);
             if let Some(tm) = &self.tm {
                 tm.reset();
             }

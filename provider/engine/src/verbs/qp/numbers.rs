@@ -1,12 +1,47 @@
 //! A queue pair's numbers, as others are told of them: written under its lock, into memory that is
-//! shared with the daemon. Nobody here reads them.
+//! shared with the daemon. Who reads them here is the program itself, if it asks for them.
 
-use ferroce_control::objects::{QpAttributes, QpProgress};
-use ferroce_transport::{QpAttr, Time};
+use ferroce_control::objects::{QpAttributes, QpNumbers, QpProgress};
+use ferroce_transport::{QpAttr, QpState, Time};
 
 use super::{Inner, Qp};
+use crate::error::{Error, Result};
+use crate::port::Outgoing;
+
+/// A queue pair from inside, at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Insight {
+    /// Its state.
+    pub state: QpState,
+    /// Which of the program's it is, from 1, in the order in which they were made.
+    pub ordinal: u32,
+    /// Its numbers.
+    pub numbers: QpNumbers,
+    /// The most that its window can be; 0 where nothing is acknowledged, and without a peer.
+    pub max_window: u32,
+}
 
 impl Qp {
+    /// How it is from inside, now. `EIO` in a forked child, whose parent has it.
+    pub fn insight(&self) -> Result<Insight> {
+        let hca = self.hca();
+        if hca.is_inherited() {
+            return Err(Error::Dead);
+        }
+
+        let inner = self.inner.lock();
+        let path = inner.path.as_ref().filter(|_| !self.is_unreliable());
+        let window = path.map_or(0, |path| path.congestion.share());
+        let mut numbers = hca.objects.numbers(self.number as u16);
+        numbers.progress = progress(&inner, window);
+        Ok(Insight {
+            state: inner.transport.state(),
+            ordinal: self.ordinal,
+            numbers,
+            max_window: path.map_or(0, |path| path.exit.window()),
+        })
+    }
+
     /// Leaves word of how far it is. It has been moved, by a batch of packets or of requests.
     #[inline]
     pub(crate) fn publish(&self, inner: &Inner, window: u32) {
@@ -14,21 +49,7 @@ impl Qp {
         if self.hca().is_inherited() {
             return;
         }
-        let at = inner.transport.standing();
-        self.row.publish(&QpProgress {
-            sends_completed: at.sends_completed,
-            sends: at.sends,
-            receives: at.receives,
-            next_psn: at.next_psn,
-            unacknowledged_psn: at.unacknowledged_psn,
-            highest_psn: at.highest_psn,
-            expected_psn: at.expected_psn,
-            retries: at.retries,
-            rnr_retries: at.rnr_retries,
-            waits_for_receiver: at.waits_for_receiver,
-            in_flight: at.in_flight,
-            window,
-        });
+        self.row.publish(&progress(inner, window));
     }
 
     /// Leaves word of how much is queued: requests were posted, and nothing else has moved.
@@ -80,5 +101,24 @@ impl Qp {
             sq_sig_all: self.sq_sig_all,
             sq_draining: attr.sq_draining,
         });
+    }
+}
+
+#[inline]
+fn progress(inner: &Inner, window: u32) -> QpProgress {
+    let at = inner.transport.standing();
+    QpProgress {
+        sends_completed: at.sends_completed,
+        sends: at.sends,
+        receives: at.receives,
+        next_psn: at.next_psn,
+        unacknowledged_psn: at.unacknowledged_psn,
+        highest_psn: at.highest_psn,
+        expected_psn: at.expected_psn,
+        retries: at.retries,
+        rnr_retries: at.rnr_retries,
+        waits_for_receiver: at.waits_for_receiver,
+        in_flight: at.in_flight,
+        window,
     }
 }

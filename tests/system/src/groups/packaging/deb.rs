@@ -36,6 +36,8 @@ const PAGES: &[&str] = &[
     "1 ferroce-ibta-run",
     "7 exs",
     "3 exs_accept",
+    "7 ferroce_dv",
+    "3 ferroce_dv_query_qp",
 ];
 
 /// Compiles an example of libexs by pkg-config, and copies a file by it.
@@ -147,6 +149,8 @@ pub(super) fn whole(lab: &mut Lab, packages: &Path, distribution: Distribution) 
         "ferroce-ibta",
         "libexs1",
         "libexs-dev",
+        "libferroce1",
+        "libferroce-dev",
         "python3-ferroce",
         "ferroce-dbgsym",
     ];

@@ -70,6 +70,7 @@ pub(super) fn symbols(lab: &mut Lab, packages: &Path) -> Ending {
         "lib/x86_64-linux-gnu/ferroce/libferroce-provider.so",
         "lib/x86_64-linux-gnu/ferroce/libferroce-shim.so",
         "lib/x86_64-linux-gnu/libexs.so.1",
+        "lib/x86_64-linux-gnu/libferroce.so.1",
     ] {
         let path = root.path().join("usr").join(file);
         let read = |options: &str, path: &Path| {

@@ -1,21 +1,24 @@
 //! What was captured as JSON, an object for each packet or thing done by verbs. Numbers are as on
 //! the wire, names as in `text`.
 
-use ferroce_control::capture::record::{Medium, Packet, Verbs, VerbsKind, What};
+use ferroce_control::capture::record::{
+    Attributes, FaultNote, Medium, Packet, Verbs, VerbsKind, What,
+};
 use ferroce_wire::mad::{QP0, QP1};
+use ferroce_wire::mtu;
 use ferroce_wire::{Bth, Lrh, MadHeader, Packet as Transport, Syndrome, opcode};
 use serde_json::{Map, Value, json};
 
-use super::frame::transport;
-use super::item::Item;
-use super::text::{REQUESTS, completed, message, named};
+use crate::frame::transport;
+use crate::item::Item;
+use crate::text::{FLAGS, REQUESTS, SERVICES, completed, message, named, set};
 use crate::words::{STATES, STATUSES};
 
 /// The members of an object.
 type Members = Map<String, Value>;
 
 /// An item as an object.
-pub(super) fn object(item: &Item) -> Value {
+pub fn object(item: &Item) -> Value {
     let mut members = Members::new();
     let qp = (item.record.qpn != 0).then_some(item.record.qpn);
     let mut put = |name: &str, value: Value| {
@@ -29,6 +32,8 @@ pub(super) fn object(item: &Item) -> Value {
     match &item.record.what {
         What::Packet(packet) => of_packet(&mut members, packet, &item.data),
         What::Verbs(verbs) => of_verbs(&mut members, verbs),
+        What::Attributes(attributes) => of_attributes(&mut members, attributes),
+        What::Fault(note) => of_fault(&mut members, note),
     }
     Value::Object(members)
 }
@@ -105,6 +110,7 @@ fn of_verbs(members: &mut Members, verbs: &Verbs) {
     let done = match verbs.kind {
         VerbsKind::PostSend => json!({
             "verb": "post_send", "opcode": named(REQUESTS, verbs.opcode), "wr_id": wr_id, "bytes": bytes,
+            "flags": set(FLAGS, verbs.status).collect::<Vec<_>>(),
         }),
         VerbsKind::PostRecv => json!({ "verb": "post_recv", "wr_id": wr_id, "bytes": bytes }),
         VerbsKind::Completion => json!({
@@ -119,6 +125,33 @@ fn of_verbs(members: &mut Members, verbs: &Verbs) {
     add(members, done);
 }
 
+fn of_attributes(members: &mut Members, of: &Attributes) {
+    add(
+        members,
+        json!({
+            "kind": "attributes", "service": named(SERVICES, of.service.into()),
+            "state": named(STATES, of.state.into()), "path_mtu": mtu::bytes(of.path_mtu),
+            "sq_psn": of.sq_psn, "rq_psn": of.rq_psn, "dest_qp": of.dest_qp, "timeout": of.timeout,
+            "retry_cnt": of.retry_cnt, "rnr_retry": of.rnr_retry,
+            "min_rnr_timer": of.min_rnr_timer, "max_rd_atomic": of.max_rd_atomic,
+            "max_dest_rd_atomic": of.max_dest_rd_atomic, "access": of.access, "qkey": of.qkey,
+            "stretch": of.stretch, "srq": of.srq, "sq_sig_all": of.sq_sig_all,
+        }),
+    );
+}
+
+fn of_fault(members: &mut Members, note: &FaultNote) {
+    let direction = if note.incoming { "in" } else { "out" };
+    let name = opcode::info(note.opcode).map(|info| info.name);
+    add(
+        members,
+        json!({
+            "kind": "fault", "direction": direction, "opcode": name, "opcode_number": note.opcode,
+            "psn": note.psn, "fate": format!("{:?}", note.fate),
+        }),
+    );
+}
+
 /// Adds the members of another object.
 fn add(members: &mut Members, more: Value) {
     if let Value::Object(more) = more {
@@ -131,7 +164,7 @@ mod tests {
     use std::rc::Rc;
 
     use ferroce_control::capture::CaptureSource;
-    use ferroce_control::capture::record::Record;
+    use ferroce_control::capture::record::{Fate, Record};
 
     use super::*;
 
@@ -197,5 +230,51 @@ mod tests {
         assert_eq!(object["opcode"], "RECV");
         assert_eq!(object["status"], STATUSES[12]);
         assert_eq!(object["wr_id"], u64::MAX);
+
+        let posted = Verbs {
+            kind: VerbsKind::PostSend,
+            wr_id: 1,
+            opcode: 0,
+            status: 2,
+            bytes: 64,
+        };
+        let posted = super::object(&item(What::Verbs(posted), &[]));
+        assert_eq!(posted["flags"], json!(["signaled"]));
+    }
+
+    #[test]
+    fn attributes_and_faults_have_kinds_of_their_own() {
+        let attributes = Attributes {
+            state: 3,
+            path_mtu: 3,
+            sq_psn: 0xff_ffff,
+            ..Attributes::default()
+        };
+        let set = object(&item(What::Attributes(attributes), &[]));
+        assert_eq!(
+            (&set["kind"], &set["service"]),
+            (&json!("attributes"), &json!("RC"))
+        );
+        assert_eq!(
+            (&set["state"], &set["path_mtu"]),
+            (&json!("RTS"), &json!(1024))
+        );
+        assert_eq!(set["sq_psn"], 0xff_ffff);
+
+        let note = FaultNote {
+            incoming: false,
+            opcode: 17,
+            psn: 7,
+            fate: Fate::Lost,
+        };
+        let fault = object(&item(What::Fault(note), &[]));
+        assert_eq!(
+            (&fault["kind"], &fault["fate"]),
+            (&json!("fault"), &json!("Lost"))
+        );
+        assert_eq!(
+            (&fault["opcode"], &fault["psn"]),
+            (&json!("RC Acknowledge"), &json!(7))
+        );
     }
 }

@@ -26,13 +26,13 @@ const ALGORITHM: crc::Crc<u16> = crc::Crc::<u16>::new(&crc::Algorithm {
 
 /// A frame, and how many bytes it has in all: what is there may be the first.
 #[derive(Debug)]
-pub(super) struct Frame {
-    pub(super) bytes: Vec<u8>,
-    pub(super) original: u32,
+pub(crate) struct Frame {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) original: u32,
 }
 
 /// The frame of a packet, of which `data` is there.
-pub(super) fn frame(time: u64, packet: &Packet, data: &[u8]) -> Frame {
+pub(crate) fn frame(time: u64, packet: &Packet, data: &[u8]) -> Frame {
     match packet.medium {
         Medium::Cable(port) => erf(time, port, packet, data),
         Medium::Udp(port) => ip(port, packet, data),
@@ -41,7 +41,7 @@ pub(super) fn frame(time: u64, packet: &Packet, data: &[u8]) -> Frame {
 }
 
 /// From the transport header on.
-pub(super) fn transport<'a>(packet: &Packet, data: &'a [u8]) -> &'a [u8] {
+pub(crate) fn transport<'a>(packet: &Packet, data: &'a [u8]) -> &'a [u8] {
     let Medium::Cable(_) = packet.medium else {
         return data;
     };

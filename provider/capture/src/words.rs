@@ -1,10 +1,10 @@
 //! The verbs' words for numbers, without what they begin with.
 
 /// `enum ibv_qp_state`.
-pub(crate) const STATES: &[&str] = &["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];
+pub const STATES: &[&str] = &["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];
 
 /// `enum ibv_wc_status`.
-pub(crate) const STATUSES: &[&str] = &[
+pub const STATUSES: &[&str] = &[
     "SUCCESS",
     "LOC_LEN_ERR",
     "LOC_QP_OP_ERR",

@@ -9,20 +9,19 @@ use ferroce_control::capture::CaptureSource;
 use ferroce_control::capture::record::{Medium, Packet, Record, What};
 use ferroce_wire::{Bth, Packet as Transport};
 
-use super::arguments::Capture;
-use super::frame::transport;
+use crate::frame::transport;
 
 /// A record, and whose it is.
 #[derive(Debug)]
-pub(super) struct Item {
-    pub(super) source: Rc<CaptureSource>,
-    pub(super) record: Record,
-    pub(super) data: Vec<u8>,
+pub struct Item {
+    pub(crate) source: Rc<CaptureSource>,
+    pub(crate) record: Record,
+    pub(crate) data: Vec<u8>,
 }
 
 /// Which are shown.
 #[derive(Debug)]
-pub(super) struct Filter {
+pub struct Filter {
     qps: Vec<u32>,
     programs: Vec<String>,
     /// Packets within the device are shown once.
@@ -30,28 +29,30 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    pub(super) fn new(options: &Capture) -> Filter {
+    /// What is from or to these queue pairs, by programs of these names; of any if none is given.
+    /// `both`: a packet within the device is shown where it was sent and where it came, not once.
+    pub fn new(qps: Vec<u32>, programs: Vec<String>, both: bool) -> Filter {
         Filter {
-            qps: options.qps.clone(),
-            programs: options.programs.clone(),
-            once: (!options.both).then(Once::default),
+            qps,
+            programs,
+            once: (!both).then(Once::default),
         }
     }
 
     /// The device has these addresses now.
-    pub(super) fn set_addresses(&mut self, addresses: Vec<IpAddr>) {
+    pub(crate) fn set_addresses(&mut self, addresses: Vec<IpAddr>) {
         if let Some(once) = &mut self.once {
             once.addresses = addresses;
         }
     }
 
     /// Whether what a program does is of interest at all.
-    pub(super) fn wants(&self, source: &CaptureSource) -> bool {
+    pub(crate) fn wants(&self, source: &CaptureSource) -> bool {
         self.programs.is_empty() || self.programs.contains(&source.name)
     }
 
     /// Whether to show this. Asked once for each, in the order of time.
-    pub(super) fn admits(&mut self, item: &Item) -> bool {
+    pub(crate) fn admits(&mut self, item: &Item) -> bool {
         self.is_of_pair(item)
             && match (&mut self.once, &item.record.what) {
                 (Some(once), What::Packet(packet)) => once.admits(item, packet),

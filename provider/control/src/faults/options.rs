@@ -1,119 +1,188 @@
-//! What makes a fault: the options of the command line, which are the keys of a scenario file, too.
+//! What makes a fault: the options of the command line, which are the keys of a scenario file, and
+//! of `ferroce_dv_fault_add(3)`, too.
 
 use std::str::FromStr;
 
-use clap::{Args, ValueEnum};
-use ferroce_control::faults::{
+use serde::{Deserialize, Deserializer, de};
+
+use super::{
     Action, Damage, Delay, Direction, Errno, Expression, Fault, Nak, Often, QpNumber, Share, Span,
     Status, TextError, Verb, Whom,
 };
-use serde::{Deserialize, Deserializer, de};
 
 /// The parts of a fault, as they are given.
-#[derive(Clone, Debug, Default, Args, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "command-line", derive(clap::Args))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub(crate) struct Options {
+pub struct Options {
     /// Packets are lost, a random share of them, as in 1%
-    #[arg(long, value_name = "SHARE", help_heading = "What goes wrong, one of")]
+    #[cfg_attr(
+        feature = "command-line",
+        arg(long, value_name = "SHARE", help_heading = "What goes wrong, one of")
+    )]
     pub loss: Option<Share>,
     /// Packets that match the expression are lost
-    #[arg(long, value_name = "EXPR", help_heading = "What goes wrong, one of")]
+    #[cfg_attr(
+        feature = "command-line",
+        arg(long, value_name = "EXPR", help_heading = "What goes wrong, one of")
+    )]
     pub drop: Option<Expression>,
     /// Packets come later, as in 1ms or 1ms±200us (or 1ms+-200us); those of a queue pair keep their
     /// order
-    #[arg(long, value_name = "TIME", help_heading = "What goes wrong, one of")]
+    #[cfg_attr(
+        feature = "command-line",
+        arg(long, value_name = "TIME", help_heading = "What goes wrong, one of")
+    )]
     pub delay: Option<Delay>,
     /// Packets come twice
-    #[arg(long, help_heading = "What goes wrong, one of")]
+    #[cfg_attr(
+        feature = "command-line",
+        arg(long, help_heading = "What goes wrong, one of")
+    )]
     pub duplicate: bool,
     /// Packets are overtaken by the next one of their queue pair
-    #[arg(long, help_heading = "What goes wrong, one of")]
+    #[cfg_attr(
+        feature = "command-line",
+        arg(long, help_heading = "What goes wrong, one of")
+    )]
     pub reorder: bool,
     /// A bit of packets is turned over: behind the ICRC, so that they are dropped as damaged, or
     /// in the payload before it, so that the program gets wrong data
-    #[arg(long, value_name = "WHERE", num_args = 0..=1, default_missing_value = "icrc", value_enum, help_heading = "What goes wrong, one of")]
+    #[cfg_attr(feature = "command-line", arg(long, value_name = "WHERE", num_args = 0..=1, default_missing_value = "icrc", value_enum, help_heading = "What goes wrong, one of"))]
     pub corrupt: Option<Where>,
     /// Requests that take a receive request are answered with an RNR NAK
-    #[arg(long, help_heading = "What goes wrong, one of")]
+    #[cfg_attr(
+        feature = "command-line",
+        arg(long, help_heading = "What goes wrong, one of")
+    )]
     pub rnr: bool,
     /// Requests are answered with a NAK: psn, invalid-request, remote-access, remote-operation
-    #[arg(long, value_name = "CODE", help_heading = "What goes wrong, one of")]
+    #[cfg_attr(
+        feature = "command-line",
+        arg(long, value_name = "CODE", help_heading = "What goes wrong, one of")
+    )]
     pub nak: Option<Nak>,
     /// A send request (with --in a receive request) that has succeeded completes with this status,
     /// as retry-exc, and its queue pair fails
-    #[arg(long, value_name = "STATUS", help_heading = "What goes wrong, one of")]
+    #[cfg_attr(
+        feature = "command-line",
+        arg(long, value_name = "STATUS", help_heading = "What goes wrong, one of")
+    )]
     pub wc_error: Option<Status>,
     /// A verb fails, as create_qp, with ENOMEM or another errno
-    #[arg(
-        long,
-        value_name = "VERB[=ERRNO]",
-        help_heading = "What goes wrong, one of"
+    #[cfg_attr(
+        feature = "command-line",
+        arg(
+            long,
+            value_name = "VERB[=ERRNO]",
+            help_heading = "What goes wrong, one of"
+        )
     )]
     pub alloc_fail: Option<AllocFail>,
     /// Connections of rdma_cm are ended once, now
-    #[arg(long, help_heading = "What goes wrong, one of")]
+    #[cfg_attr(
+        feature = "command-line",
+        arg(long, help_heading = "What goes wrong, one of")
+    )]
     pub disconnect: bool,
     /// The port is down
-    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "1", help_heading = "What goes wrong, one of")]
+    #[cfg_attr(feature = "command-line", arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "1", help_heading = "What goes wrong, one of"))]
     pub port_down: Option<u8>,
     /// An entry of the GID table is gone
-    #[arg(long, value_name = "INDEX", num_args = 0..=1, default_missing_value = "0", help_heading = "What goes wrong, one of")]
+    #[cfg_attr(feature = "command-line", arg(long, value_name = "INDEX", num_args = 0..=1, default_missing_value = "0", help_heading = "What goes wrong, one of"))]
     pub gid_remove: Option<u16>,
     /// Requests for a connection of rdma_cm are refused with this reason, as 28
-    #[arg(long, value_name = "REASON", help_heading = "What goes wrong, one of")]
+    #[cfg_attr(
+        feature = "command-line",
+        arg(long, value_name = "REASON", help_heading = "What goes wrong, one of")
+    )]
     pub cm_reject: Option<u16>,
 
     /// The queue pair of this number
-    #[arg(long, value_name = "QPN", help_heading = "For whom")]
+    #[cfg_attr(
+        feature = "command-line",
+        arg(long, value_name = "QPN", help_heading = "For whom")
+    )]
     pub qp: Option<QpNumber>,
     /// Queue pairs that are connected to the one of this number
-    #[arg(long, value_name = "QPN", help_heading = "For whom")]
+    #[cfg_attr(
+        feature = "command-line",
+        arg(long, value_name = "QPN", help_heading = "For whom")
+    )]
     pub peer_qp: Option<QpNumber>,
     /// Programs of this name
-    #[arg(long, value_name = "NAME", help_heading = "For whom")]
+    #[cfg_attr(
+        feature = "command-line",
+        arg(long, value_name = "NAME", help_heading = "For whom")
+    )]
     pub program: Option<String>,
     /// The process
-    #[arg(long, value_name = "PID", help_heading = "For whom")]
+    #[cfg_attr(
+        feature = "command-line",
+        arg(long, value_name = "PID", help_heading = "For whom")
+    )]
     pub pid: Option<u32>,
     /// Packets that come, not those that leave
-    #[arg(long = "in", help_heading = "For whom")]
+    #[cfg_attr(feature = "command-line", arg(long = "in", help_heading = "For whom"))]
     #[serde(rename = "in")]
     pub incoming: bool,
     /// Packets that match the expression
-    #[arg(long = "match", value_name = "EXPR", help_heading = "For whom")]
+    #[cfg_attr(
+        feature = "command-line",
+        arg(long = "match", value_name = "EXPR", help_heading = "For whom")
+    )]
     #[serde(rename = "match")]
     pub packets: Option<Expression>,
 
     /// A random share, as in 1%
-    #[arg(long, value_name = "SHARE", help_heading = "How often and how long")]
+    #[cfg_attr(
+        feature = "command-line",
+        arg(long, value_name = "SHARE", help_heading = "How often and how long")
+    )]
     pub rate: Option<Share>,
     /// Only the Nth packet (or what it is about) of each queue pair, which is lost if nothing else
     /// is said
-    #[arg(long, value_name = "N", help_heading = "How often and how long")]
+    #[cfg_attr(
+        feature = "command-line",
+        arg(long, value_name = "N", help_heading = "How often and how long")
+    )]
     pub nth: Option<u64>,
     /// Each Nth, likewise
-    #[arg(long, value_name = "N", help_heading = "How often and how long")]
+    #[cfg_attr(
+        feature = "command-line",
+        arg(long, value_name = "N", help_heading = "How often and how long")
+    )]
     pub every: Option<u64>,
     /// So often and no more, for each queue pair
-    #[arg(long, value_name = "N", help_heading = "How often and how long")]
+    #[cfg_attr(
+        feature = "command-line",
+        arg(long, value_name = "N", help_heading = "How often and how long")
+    )]
     pub count: Option<u64>,
     /// For so long, as in 10s [default: until it is cleared]
-    #[arg(
-        long = "for",
-        value_name = "TIME",
-        help_heading = "How often and how long"
+    #[cfg_attr(
+        feature = "command-line",
+        arg(
+            long = "for",
+            value_name = "TIME",
+            help_heading = "How often and how long"
+        )
     )]
     #[serde(rename = "for")]
     pub lasts: Option<Span>,
     /// What chance follows from [default: another one each time]
-    #[arg(long, value_name = "N", help_heading = "How often and how long")]
+    #[cfg_attr(
+        feature = "command-line",
+        arg(long, value_name = "N", help_heading = "How often and how long")
+    )]
     pub seed: Option<u64>,
 }
 
 /// Where a packet is changed.
-#[derive(Clone, Copy, Debug, ValueEnum, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[cfg_attr(feature = "command-line", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Where {
+pub enum Where {
     /// Behind the ICRC: the receiver drops it
     Icrc,
     /// Before the ICRC: nobody notices
@@ -122,7 +191,7 @@ pub(crate) enum Where {
 
 /// A verb and what it fails with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AllocFail {
+pub struct AllocFail {
     verb: Verb,
     errno: Errno,
 }
@@ -153,7 +222,7 @@ impl<'de> Deserialize<'de> for AllocFail {
 
 impl Options {
     /// The fault that they make, or what is wrong with them. `seed` is for one that has none.
-    pub(crate) fn fault(&self, seed: u64) -> Result<Fault, String> {
+    pub fn fault(&self, seed: u64) -> Result<Fault, String> {
         let action = self.action()?;
         let (rate, packets) = match action {
             Action::Loss => (

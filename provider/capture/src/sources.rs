@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ferroce_control::Client;
 use ferroce_control::capture::{CaptureReader, CaptureSource};
 
-use super::item::{Filter, Item};
 use crate::error::Error;
+use crate::item::{Filter, Item};
 
 /// How long a record is kept for earlier ones of other programs to come, in nanoseconds: a program
 /// may lose the processor between its look at the clock and its ring.
@@ -16,8 +16,8 @@ const PATIENCE: u64 = 30_000_000;
 const MOST_HELD: usize = 256 << 20;
 
 /// All rings, and what was taken out of them.
-#[derive(Default)]
-pub(super) struct Sources {
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
     rings: Vec<(Rc<CaptureSource>, CaptureReader)>,
     held: Vec<Item>,
     bytes: usize,
@@ -29,7 +29,7 @@ pub(super) struct Sources {
 
 impl Sources {
     /// Takes the rings over that the daemon has for us.
-    pub(super) fn take_rings(&mut self, client: &mut Client, filter: &Filter) -> Result<(), Error> {
+    pub(crate) fn take_rings(&mut self, client: &mut Client, filter: &Filter) -> Result<(), Error> {
         while let Some((source, memory)) = client.capture_ring()? {
             if filter.wants(&source) {
                 let ring = CaptureReader::open(memory)?;
@@ -40,7 +40,7 @@ impl Sources {
     }
 
     /// Takes out what programs have put in; returns how many bytes it was.
-    pub(super) fn look(&mut self) -> Result<u64, Error> {
+    pub(crate) fn look(&mut self, mut complain: impl FnMut(&str)) -> Result<u64, Error> {
         self.seen = now();
         let mut taken = 0;
         let Sources {
@@ -61,7 +61,9 @@ impl Sources {
             })?;
             if ring.is_broken() {
                 let CaptureSource { name, pid, .. } = &**source;
-                eprintln!("ferroce: what {name}[{pid}] shows makes no sense, and is left out");
+                complain(&format!(
+                    "what {name}[{pid}] shows makes no sense, and is left out"
+                ));
             }
             gone.push(last || ring.is_broken());
         }
@@ -75,7 +77,7 @@ impl Sources {
 
     /// What can be shown, in the order of time: to which nothing earlier will come. `all`: nothing
     /// will come.
-    pub(super) fn ready(&mut self, all: bool) -> Vec<Item> {
+    pub(crate) fn ready(&mut self, all: bool) -> Vec<Item> {
         self.held.sort_by_key(|item| item.record.time);
         let until = match all || self.bytes > MOST_HELD {
             true => u64::MAX,
@@ -89,14 +91,14 @@ impl Sources {
     }
 
     /// Records that found no room, of all programs.
-    pub(super) fn lost(&self) -> u64 {
+    pub(crate) fn lost(&self) -> u64 {
         let rings = self.rings.iter().map(|(_, ring)| ring.lost());
         rings.fold(self.lost, u64::saturating_add)
     }
 }
 
 /// Nanoseconds since 1970.
-pub(super) fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| now.as_nanos() as u64)
 }

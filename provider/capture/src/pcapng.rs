@@ -18,11 +18,11 @@ use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeade
 use pcap_file::pcapng::blocks::systemd_journal_export::SystemdJournalExportBlock;
 use pcap_file::{DataLink, Endianness, PcapError};
 
-use super::frame::frame;
-use super::item::Item;
-use super::sources::now;
-use super::text;
 use crate::error::Error;
+use crate::frame::frame;
+use crate::item::Item;
+use crate::sources::now;
+use crate::text;
 
 /// 10^-9 s.
 const NANOSECONDS: u8 = 9;
@@ -33,8 +33,8 @@ const OUTBOUND: u32 = 2;
 const PRIORITY: u8 = 6;
 
 /// A file being written.
-pub(super) struct Pcapng {
-    out: PcapNgWriter<Box<dyn Write>>,
+pub struct Pcapng {
+    out: PcapNgWriter<Box<dyn Write + Send>>,
     device: String,
     interfaces: Vec<Interface>,
     /// When it began, in nanoseconds since 1970.
@@ -51,7 +51,7 @@ enum Interface {
 
 impl Pcapng {
     /// Writes what stands at the beginning.
-    pub(super) fn begin(out: Box<dyn Write>, device: &str) -> Result<Pcapng, Error> {
+    pub fn begin(out: Box<dyn Write + Send>, device: &str) -> Result<Pcapng, Error> {
         let application = concat!("ferroce ", env!("CARGO_PKG_VERSION"));
         let section = SectionHeaderBlock {
             // Live, tshark takes its own order alone.
@@ -72,7 +72,7 @@ impl Pcapng {
     }
 
     /// Writes what was captured.
-    pub(super) fn put(&mut self, item: &Item) -> Result<(), Error> {
+    pub fn put(&mut self, item: &Item) -> Result<(), Error> {
         match &item.record.what {
             What::Packet(packet) => self.packet(item, packet),
             _ => self.event(item),
@@ -159,7 +159,7 @@ impl Pcapng {
 
     /// Writes what stands at the end: how much was captured, and how much dropped. That belongs to
     /// no interface more than to another, and is said of the first.
-    pub(super) fn statistics(&mut self, shown: u64, dropped: u64) -> Result<(), Error> {
+    pub fn statistics(&mut self, shown: u64, dropped: u64) -> Result<(), Error> {
         if self.interfaces.is_empty() {
             self.interface(Medium::Udp(0))?;
         }
@@ -179,8 +179,8 @@ impl Pcapng {
     }
 
     /// Nothing is kept back.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
-        self.out.get_mut().flush()
+    pub fn flush(&mut self) -> Result<(), Error> {
+        Ok(self.out.get_mut().flush()?)
     }
 }
 
@@ -198,5 +198,5 @@ fn failed(error: PcapError) -> Error {
         PcapError::IoError(source) => source,
         other => io::Error::other(other.to_string()),
     };
-    Error::io("writing packets")(source)
+    Error::Write(source)
 }

@@ -10,12 +10,12 @@ use ferroce_wire::mad::{self, QP0, QP1};
 use ferroce_wire::mtu;
 use ferroce_wire::{Bth, Lrh, MadHeader, Packet as Transport, Syndrome, opcode};
 
-use super::frame::transport;
-use super::item::Item;
+use crate::frame::transport;
+use crate::item::Item;
 use crate::words::{STATES, STATUSES};
 
 /// An item as a line: the time of day (UTC), whose it is, and what.
-pub(super) struct Line<'a>(pub(super) &'a Item);
+pub struct Line<'a>(pub &'a Item);
 
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -43,7 +43,7 @@ impl fmt::Display for Line<'_> {
 }
 
 /// Whose a packet is.
-pub(super) fn whose(item: &Item) -> String {
+pub(crate) fn whose(item: &Item) -> String {
     let (name, pid, qpn) = (&item.source.name, item.source.pid, item.record.qpn);
     match qpn {
         0 => format!("{name}[{pid}]"),
@@ -120,7 +120,7 @@ fn headers(f: &mut fmt::Formatter<'_>, packet: &Transport<'_>) -> fmt::Result {
 }
 
 /// A MAD in words.
-pub(super) fn message(header: &MadHeader) -> String {
+pub(crate) fn message(header: &MadHeader) -> String {
     let names = [
         (attribute::REQ, "REQ"),
         (attribute::MRA, "MRA"),
@@ -146,7 +146,7 @@ pub(super) fn message(header: &MadHeader) -> String {
 
 /// What is no packet: what was done by verbs, what a queue pair is set to, what a fault does. What
 /// `ferroce replay` reads is this.
-pub(super) fn done(item: &Item) -> String {
+pub(crate) fn done(item: &Item) -> String {
     said(item.record.qpn, &item.record.what)
 }
 
@@ -180,17 +180,23 @@ fn said(qpn: u32, what: &What) -> String {
 }
 
 /// `enum ibv_send_flags`.
+pub(crate) const FLAGS: &[&str] = &["fence", "signaled", "solicited", "inline"];
+/// As `ferroce_control` numbers them.
+pub(crate) const SERVICES: &[&str] = &["RC", "UC", "UD", "XRC_SEND", "XRC_RECV"];
+
+/// The names of the bits that are set.
+pub(crate) fn set<'a>(names: &'a [&'a str], bits: u32) -> impl Iterator<Item = &'a str> {
+    let bit = move |n: &usize| bits >> n & 1 == 1;
+    let names = names.iter().enumerate();
+    names.filter(move |(n, _)| bit(n)).map(|(_, name)| *name)
+}
+
 fn flags(bits: u32) -> String {
-    let names = ["fence", "signaled", "solicited", "inline"];
-    let set = names.iter().enumerate().filter(|(n, _)| bits >> n & 1 == 1);
-    set.map(|(_, name)| format!(", {name}")).collect()
+    set(FLAGS, bits).map(|name| format!(", {name}")).collect()
 }
 
 fn set_to(qpn: u32, of: &Attributes) -> String {
-    let service = named(
-        &["RC", "UC", "UD", "XRC_SEND", "XRC_RECV"],
-        of.service.into(),
-    );
+    let service = named(SERVICES, of.service.into());
     let state = named(STATES, of.state.into());
     let mtu = mtu::bytes(of.path_mtu).unwrap_or_default();
     let receives = if of.srq { ", srq" } else { "" };
@@ -221,7 +227,7 @@ fn fault(qpn: u32, note: &FaultNote) -> String {
 }
 
 /// `enum ibv_wc_opcode`, whose values have a gap.
-pub(super) fn completed(opcode: u32) -> String {
+pub(crate) fn completed(opcode: u32) -> String {
     match opcode.checked_sub(128) {
         Some(0) => "RECV".to_owned(),
         Some(1) => "RECV_RDMA_WITH_IMM".to_owned(),
@@ -229,13 +235,13 @@ pub(super) fn completed(opcode: u32) -> String {
     }
 }
 
-pub(super) fn named(names: &[&str], value: u32) -> String {
+pub(crate) fn named(names: &[&str], value: u32) -> String {
     let name = usize::try_from(value).ok().and_then(|at| names.get(at));
     name.map_or_else(|| value.to_string(), |name| (*name).to_owned())
 }
 
 /// `enum ibv_wr_opcode`.
-pub(super) const REQUESTS: &[&str] = &[
+pub(crate) const REQUESTS: &[&str] = &[
     "RDMA_WRITE",
     "RDMA_WRITE_WITH_IMM",
     "SEND",
