@@ -2,11 +2,10 @@
 //! the wire, names as in `text`.
 
 use ferroce_control::capture::record::{Medium, Packet, Verbs, VerbsKind, What};
-use ferroce_wire::mad::{QP0, QP1};
-use ferroce_wire::{Bth, Lrh, MadHeader, Packet as Transport, Syndrome, opcode};
+use ferroce_wire::{Bth, Lrh, Packet as Transport, Syndrome, opcode};
 use serde_json::{Map, Value, json};
 
-use super::frame::transport;
+use super::frame::{transport, whole};
 use super::item::Item;
 use super::text::{REQUESTS, completed, message, named};
 use crate::words::{STATES, STATUSES};
@@ -64,11 +63,7 @@ fn of_packet(members: &mut Members, packet: &Packet, data: &[u8]) {
         }),
     );
 
-    // What was not kept is as if it were zeros.
-    let mut whole = bytes.to_vec();
-    let head = data.len() - bytes.len();
-    whole.resize((packet.original as usize).saturating_sub(head), 0);
-    if let Ok(parsed) = Transport::parse(&whole) {
+    if let Ok(parsed) = Transport::parse(&whole(packet, data)) {
         headers(members, &parsed);
     }
 }
@@ -93,10 +88,8 @@ fn headers(members: &mut Members, packet: &Transport<'_>) {
         add(members, json!({ "source_qp": deth.src_qp }));
     }
 
-    let management = matches!(packet.bth.dest_qp, QP0 | QP1) && packet.ext.deth.is_some();
-    let header = packet.payload.private().and_then(MadHeader::parse);
-    if let Some(header) = header.filter(|_| management) {
-        add(members, json!({ "message": message(&header) }));
+    if let Some(message) = message(packet) {
+        add(members, json!({ "message": message }));
     }
 }
 
@@ -128,27 +121,10 @@ fn add(members: &mut Members, more: Value) {
 
 #[cfg(test)]
 mod tests {
-    use std::rc::Rc;
-
-    use ferroce_control::capture::CaptureSource;
-    use ferroce_control::capture::record::Record;
-
     use super::*;
 
     fn item(what: What, data: &[u8]) -> Item {
-        Item {
-            source: Rc::new(CaptureSource {
-                slot: 1,
-                pid: 2,
-                name: "rping".to_owned(),
-            }),
-            record: Record {
-                time: 1_795_662_018_260_934_401,
-                qpn: 7,
-                what,
-            },
-            data: data.to_vec(),
-        }
+        Item::of_rping(1_795_662_018_260_934_401, what, data)
     }
 
     #[test]
