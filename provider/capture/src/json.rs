@@ -4,12 +4,11 @@
 use ferroce_control::capture::record::{
     Attributes, FaultNote, Medium, Packet, Verbs, VerbsKind, What,
 };
-use ferroce_wire::mad::{QP0, QP1};
 use ferroce_wire::mtu;
-use ferroce_wire::{Bth, Lrh, MadHeader, Packet as Transport, Syndrome, opcode};
+use ferroce_wire::{Bth, Lrh, Packet as Transport, Syndrome, opcode};
 use serde_json::{Map, Value, json};
 
-use crate::frame::transport;
+use crate::frame::{transport, whole};
 use crate::item::Item;
 use crate::text::{FLAGS, REQUESTS, SERVICES, completed, message, named, set};
 use crate::words::{STATES, STATUSES};
@@ -69,11 +68,7 @@ fn of_packet(members: &mut Members, packet: &Packet, data: &[u8]) {
         }),
     );
 
-    // What was not kept is as if it were zeros.
-    let mut whole = bytes.to_vec();
-    let head = data.len() - bytes.len();
-    whole.resize((packet.original as usize).saturating_sub(head), 0);
-    if let Ok(parsed) = Transport::parse(&whole) {
+    if let Ok(parsed) = Transport::parse(&whole(packet, data)) {
         headers(members, &parsed);
     }
 }
@@ -98,10 +93,8 @@ fn headers(members: &mut Members, packet: &Transport<'_>) {
         add(members, json!({ "source_qp": deth.src_qp }));
     }
 
-    let management = matches!(packet.bth.dest_qp, QP0 | QP1) && packet.ext.deth.is_some();
-    let header = packet.payload.private().and_then(MadHeader::parse);
-    if let Some(header) = header.filter(|_| management) {
-        add(members, json!({ "message": message(&header) }));
+    if let Some(message) = message(packet) {
+        add(members, json!({ "message": message }));
     }
 }
 
@@ -161,27 +154,12 @@ fn add(members: &mut Members, more: Value) {
 
 #[cfg(test)]
 mod tests {
-    use std::rc::Rc;
-
-    use ferroce_control::capture::CaptureSource;
-    use ferroce_control::capture::record::{Fate, Record};
+    use ferroce_control::capture::record::Fate;
 
     use super::*;
 
     fn item(what: What, data: &[u8]) -> Item {
-        Item {
-            source: Rc::new(CaptureSource {
-                slot: 1,
-                pid: 2,
-                name: "rping".to_owned(),
-            }),
-            record: Record {
-                time: 1_795_662_018_260_934_401,
-                qpn: 7,
-                what,
-            },
-            data: data.to_vec(),
-        }
+        Item::of_rping(1_795_662_018_260_934_401, what, data)
     }
 
     #[test]

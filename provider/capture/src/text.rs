@@ -10,7 +10,7 @@ use ferroce_wire::mad::{self, QP0, QP1};
 use ferroce_wire::mtu;
 use ferroce_wire::{Bth, Lrh, MadHeader, Packet as Transport, Syndrome, opcode};
 
-use crate::frame::transport;
+use crate::frame::{transport, whole};
 use crate::item::Item;
 use crate::words::{STATES, STATUSES};
 
@@ -72,11 +72,7 @@ fn describe(f: &mut fmt::Formatter<'_>, packet: &Packet, data: &[u8]) -> fmt::Re
         write!(f, ", ack requested")?;
     }
 
-    // What was not kept is as if it were zeros.
-    let mut whole = bytes.to_vec();
-    let head = data.len() - bytes.len();
-    whole.resize((packet.original as usize).saturating_sub(head), 0);
-    if let Ok(parsed) = Transport::parse(&whole) {
+    if let Ok(parsed) = Transport::parse(&whole(packet, data)) {
         headers(f, &parsed)?;
     }
 
@@ -111,16 +107,17 @@ fn headers(f: &mut fmt::Formatter<'_>, packet: &Transport<'_>) -> fmt::Result {
         write!(f, ", payload {}", packet.payload.len())?;
     }
 
-    let management = matches!(packet.bth.dest_qp, QP0 | QP1) && ext.deth.is_some();
-    let header = packet.payload.private().and_then(MadHeader::parse);
-    match header.filter(|_| management) {
-        Some(header) => write!(f, ", {}", message(&header)),
+    match message(packet) {
+        Some(message) => write!(f, ", {message}"),
         None => Ok(()),
     }
 }
 
-/// A MAD in words.
-pub(crate) fn message(header: &MadHeader) -> String {
+/// A MAD in words; none if the packet has none.
+pub(crate) fn message(packet: &Transport<'_>) -> Option<String> {
+    let management = matches!(packet.bth.dest_qp, QP0 | QP1) && packet.ext.deth.is_some();
+    let header = packet.payload.private().and_then(MadHeader::parse);
+    let header = header.filter(|_| management)?;
     let names = [
         (attribute::REQ, "REQ"),
         (attribute::MRA, "MRA"),
@@ -135,13 +132,14 @@ pub(crate) fn message(header: &MadHeader) -> String {
         (attribute::APR, "APR"),
     ];
     let name = names.iter().find(|(id, _)| *id == header.attribute);
-    match name.filter(|_| header.class == mad::CLASS_CM) {
+    let name = name.filter(|_| header.class == mad::CLASS_CM);
+    Some(match name {
         Some((_, name)) => format!("CM {name}"),
         None => format!(
             "MAD class {:#04x} method {:#04x} attribute {:#06x}",
             header.class, header.method, header.attribute
         ),
-    }
+    })
 }
 
 /// What is no packet: what was done by verbs, what a queue pair is set to, what a fault does. What

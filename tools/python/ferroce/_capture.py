@@ -11,11 +11,11 @@ import re
 import subprocess
 import tempfile
 from dataclasses import dataclass
-from types import TracebackType
-from typing import IO, Any, Dict, List, Optional, Sequence, Type, Union
+from typing import IO, Any, Dict, List, Optional, Sequence, Union
 
 from ._command import Error, told, words
 from ._device import Device, current
+from ._within import Within
 
 # Runs the command until it is told by a line to end it, or this process has died. Its own standard error is the command's alone.
 GUARD = '"$@" & exec 2>/dev/null; read -r _; kill -TERM $!; wait $!'
@@ -75,7 +75,7 @@ class Event:
     state: Optional[str] = None
 
 
-class Capture:
+class Capture(Within):
     """A capture; `ferroce.capture` makes it. It is under way within a `with`, or between `start` and `stop`."""
 
     def __init__(self, path: Optional[str], options: Sequence[str], device: Optional[Device]) -> None:
@@ -144,13 +144,8 @@ class Capture:
     def __enter__(self) -> Capture:
         return self.start()
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
-        try:
-            self.stop()
-        except Error:
-            # What has gone wrong within says more.
-            if error is None:
-                raise
+    def _end(self) -> None:
+        self.stop()
 
     def _objects(self, kind: str) -> List[Dict[str, Any]]:
         """The objects of a kind, without it. The command may be writing the last line: only whole ones count."""

@@ -10,10 +10,10 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Type, Union
+from typing import IO, TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from ._command import Error, call, call_json, command, words
+from ._within import Within
 
 if TYPE_CHECKING:
     from ._capture import Capture
@@ -127,7 +127,7 @@ class Device:
         return metrics(self)
 
 
-class OwnDevice(Device):
+class OwnDevice(Within, Device):
     """
     A device with a daemon, a runtime directory and an address of its own; `ferroce.device` makes it.
 
@@ -184,13 +184,8 @@ class OwnDevice(Device):
         self.up()
         return self
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
-        try:
-            self.down()
-        except Error:
-            # What has gone wrong within says more.
-            if error is None:
-                raise
+    def _end(self) -> None:
+        self.down()
 
     def _leave(self, stopped: bool) -> None:
         """Ends the guard, who does what is left to do, and takes the directory away."""

@@ -14,6 +14,7 @@ from typing import Any, Dict, List, NoReturn, Optional, Type, Union
 
 from ._command import Error, call, call_json
 from ._device import Device, current
+from ._within import Within
 
 # A share of all: `'1%'`, or 0.01.
 Share = Union[str, float]
@@ -28,7 +29,7 @@ FLAGS = ('duplicate', 'reorder', 'rnr', 'disconnect')
 EITHER = ('corrupt', 'port_down', 'gid_remove')
 
 
-class Fault:
+class Fault(Within):
     """A fault; `ferroce.fault` makes it. It is on within a `with`, or between `add` and `clear`."""
 
     def __init__(self, options: List[str], device: Optional[Device]) -> None:
@@ -95,13 +96,8 @@ class Fault:
     def __enter__(self) -> Fault:
         return self.add()
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
-        try:
-            self.clear()
-        except Error:
-            # What has gone wrong within says more, as that the device has gone.
-            if error is None:
-                raise
+    def _end(self) -> None:
+        self.clear()
 
     def _where(self) -> Optional[str]:
         return None if self._device is None else self._device.runtime_dir

@@ -6,6 +6,7 @@ What the tests of the package share: transfers by stock programs between devices
 import contextlib
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -55,7 +56,14 @@ def script():
     with contextlib.ExitStack() as running:
 
         def start(text):
-            process = subprocess.Popen([sys.executable, '-c', text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            process = subprocess.Popen(
+                [sys.executable, '-c', text],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                # Where the tests run in the background of a shell it is ignored, and children inherit that.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            )
             running.callback(process.wait)
             running.callback(process.kill)
             return process

@@ -95,7 +95,7 @@ def test_the_end_of_its_process_ends_it(script, ended, how):
     process = script(HOLDS.format(then=''))
     place, daemon, guard = json.loads(process.stdout.readline())
     process.send_signal(how)
-    process.wait()
+    process.wait(60)
     ended(daemon)
     ended(guard)
     assert not os.path.exists(os.path.dirname(place))

@@ -108,9 +108,7 @@ impl Machine {
                 self.modify(settings, next, now);
             }
         }
-        if self.qp.state() != to {
-            self.modify(settings, to, now);
-        } else if to != Reset {
+        if self.qp.state() != to || to != Reset {
             self.modify(settings, to, now);
         }
     }

@@ -89,13 +89,13 @@ fn what_was_changed_is_noticed() {
             Change::Shorter,
             Change::Missing,
         ] {
-            for side in 0..2 {
+            for (side, &qpn) in QPN.iter().enumerate() {
                 let Some(bytes) = written::changed(&world, side, change) else {
                     continue;
                 };
                 let (_, differing) = replayed(&bytes, false);
                 tried += 1;
-                noticed += usize::from(differing.iter().any(|step| step.qp == QPN[side]));
+                noticed += usize::from(differing.iter().any(|step| step.qp == qpn));
                 // An acknowledgement may be missing that the next one makes up for.
                 assert!(
                     !differing.is_empty() || matches!(change, Change::Missing),

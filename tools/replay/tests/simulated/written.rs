@@ -183,7 +183,8 @@ pub(crate) fn wire(world: &World) -> Option<Vec<u8>> {
         sent == count(1 - from, |deed| matches!(deed, Deed::Came(_)))
     };
     let rc = world.sides[0].options.service == QpType::Rc;
-    if !rc || !world.sides.iter().all(lossless) || !(all_came(0) && all_came(1)) {
+    let told = rc && world.sides.iter().all(lossless) && all_came(0) && all_came(1);
+    if !told {
         return None;
     }
     let header = PcapHeader {

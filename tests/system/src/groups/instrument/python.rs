@@ -34,7 +34,7 @@ fn tests(lab: &mut Lab) -> Parts {
 
     let endings = endings(&finished);
     let failed = endings.iter().any(|(_, ending)| ending.is_err());
-    match endings.is_empty() || failed != !finished.success() {
+    match endings.is_empty() || failed == finished.success() {
         true => Err(Stop::with(finished.ending(), &[&finished])),
         false => Ok(endings),
     }
