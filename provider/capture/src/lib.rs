@@ -1,6 +1,6 @@
 //! Captures of a device, for who reads them: what programs put into rings (`sources`) in the order
-//! of time, and once (`item`), as pcapng (`pcapng`), in words (`text`) or as JSON (`json`). The command `ferroce
-//! capture` and `ferroce_dv_capture_start(3)` are a [`Session`] each.
+//! of time, and once (`item`), as pcapng (`pcapng`), in words (`text`) or as JSON (`json`). The
+//! command `ferroce capture` and `ferroce_dv_capture_start(3)` are a [`Session`] each.
 //!
 //! What is read of rings is taken for bytes, and programs never wait for it. Nothing is printed
 //! here.

@@ -18,6 +18,7 @@ use pcap_file::{PcapError, TsResolution};
 use crate::error::Error;
 use crate::frame;
 use crate::journal::{self, Said};
+use crate::runs;
 
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 const PCAP: [u32; 2] = [0xa1b2_c3d4, 0xa1b2_3c4d];
@@ -189,24 +190,33 @@ impl<'a> Capture<'a> {
     }
 
     fn frame(&mut self, time: Time, link_type: u32, data: &'a [u8], seen: Option<Seen>) {
-        let found = frame::open(link_type, data)
-            .filter(|frame| frame.len <= LONGEST && frame.bytes.len() >= bth::LEN);
-        let Some(frame) = found else {
+        let Some(frame) = frame::open(link_type, data) else {
             self.others += 1;
             return;
         };
 
-        let mut bytes = Cow::Borrowed(frame.bytes);
-        if frame.bytes.len() < frame.len {
-            bytes.to_mut().resize(frame.len, 0);
-        }
-        let packet = Packet {
-            from: frame.from,
-            to: frame.to,
-            seen,
-            bytes,
+        // A program's own are one by one.
+        let packets: Vec<_> = match seen {
+            None => runs::split(frame.bytes, frame.len).collect(),
+            Some(_) => vec![(frame.bytes, frame.len)],
         };
-        self.push(time, What::Packet(packet));
+        for (kept, len) in packets {
+            if len > LONGEST || kept.len() < bth::LEN {
+                self.others += 1;
+                continue;
+            }
+            let mut bytes = Cow::Borrowed(kept);
+            if kept.len() < len {
+                bytes.to_mut().resize(len, 0);
+            }
+            let packet = Packet {
+                from: frame.from,
+                to: frame.to,
+                seen,
+                bytes,
+            };
+            self.push(time, What::Packet(packet));
+        }
     }
 
     fn journal(&mut self, entry: &[u8]) {

@@ -2,9 +2,9 @@
 //! in the capture's time, are given what they were given, and are watched.
 //!
 //! What a queue pair may send next is its own matter, and compared with what the capture shows.
-//! When it sends, and how much at once, was its host's, and is taken from the capture: each packet that
-//! the capture shows is asked for at its place (`guide`). What a capture does not have is made up
-//! from what it has, or given (`plan`).
+//! When it sends, and how much at once, was its host's, and is taken from the capture: each packet
+//! that the capture shows is asked for at its place (`guide`). What a capture does not have is made
+//! up from what it has, or given (`plan`).
 //!
 //! Nothing here does I/O or reads a clock, and nothing that a file has in it may panic.
 #![forbid(unsafe_code)]
@@ -21,6 +21,7 @@ mod made_up;
 mod names;
 mod order;
 mod plan;
+mod runs;
 mod step;
 mod subject;
 mod words;

@@ -1,4 +1,5 @@
-//! How long send requests of a queue pair take, from post to completion, while somebody measures.
+//! How long send requests of a queue pair take, from post to completion, while somebody measures;
+//! `measuring` has who says so, and the queue pair's part.
 //!
 //! Requests complete in the order in which they were posted, those that raise no completion
 //! silently: a completion is that of the oldest request which raises one. A request that fails is
@@ -7,13 +8,7 @@
 use std::collections::VecDeque;
 
 use ferroce_control::latency::{BUCKETS, bucket};
-use ferroce_transport::{Duration, SendFlags, SendRequest, Time, WcOpcode, WcStatus};
-
-use super::{LATENCY, VERBS};
-use crate::error::{Error, Result};
-use crate::progress::timers;
-use crate::verbs::qp::{Inner, Qp};
-use crate::verbs::wc::Wc;
+use ferroce_transport::{Duration, Time};
 
 /// Latencies, in nanoseconds.
 #[derive(Clone, Debug)]
@@ -54,23 +49,23 @@ impl Histogram {
 
 /// A request in the send queue.
 #[derive(Clone, Copy, Debug)]
-struct Posted {
+pub(super) struct Posted {
     /// `None`: before anybody measured.
-    at: Option<Time>,
+    pub(super) at: Option<Time>,
     /// It raises a completion when it succeeds.
-    signaled: bool,
+    pub(super) signaled: bool,
 }
 
 /// What is measured of a queue pair.
 #[derive(Debug)]
 pub(crate) struct Latency {
-    histogram: Histogram,
-    posted: VecDeque<Posted>,
+    pub(super) histogram: Histogram,
+    pub(super) posted: VecDeque<Posted>,
 }
 
 impl Latency {
     /// Begins with what is in the queue, of which it is not known when it was posted.
-    fn new(signals: impl Iterator<Item = bool>) -> Latency {
+    pub(super) fn new(signals: impl Iterator<Item = bool>) -> Latency {
         let earlier = signals.map(|signaled| Posted { at: None, signaled });
         Latency {
             histogram: Histogram::EMPTY,
@@ -78,7 +73,8 @@ impl Latency {
         }
     }
 
-    fn completed(&mut self, now: Time) {
+    /// A request that raises a completion has succeeded.
+    pub(super) fn completed(&mut self, now: Time) {
         while let Some(posted) = self.posted.pop_front() {
             if !posted.signaled {
                 continue;
@@ -87,87 +83,6 @@ impl Latency {
                 self.histogram.add(now - at);
             }
             return;
-        }
-    }
-}
-
-impl Qp {
-    /// Begins to measure, or begins anew.
-    pub fn measure(&self) -> Result<()> {
-        let hca = self.hca();
-        if hca.is_inherited() {
-            return Err(Error::Dead);
-        }
-        if self.tm.is_some() {
-            let why = "latencies of a send queue that is for rendezvous";
-            return Err(Error::Unsupported(why));
-        }
-
-        let inner = self.inner.lock();
-        let begun = Latency::new(inner.transport.signals());
-        let before = self.latency.lock().replace(Box::new(begun));
-        if before.is_none() {
-            hca.taps.measured(true);
-        }
-        Ok(())
-    }
-
-    /// What was measured so far; `None`: nobody measures.
-    pub fn measured(&self) -> Option<Histogram> {
-        let latency = self.latency.lock();
-        latency.as_ref().map(|latency| latency.histogram.clone())
-    }
-
-    /// Measures no more; whether somebody did.
-    pub fn unmeasure(&self) -> bool {
-        let was = self.latency.lock().take().is_some();
-        if was {
-            self.hca().taps.measured(false);
-        }
-        was
-    }
-
-    /// A request has been posted, and somebody wants to know.
-    #[cold]
-    pub(crate) fn posted(&self, request: &SendRequest<'_>) {
-        let taps = &self.hca().taps;
-        if taps.has(VERBS) {
-            taps.captures.posted_send(self.number, request);
-        }
-        if taps.has(LATENCY)
-            && let Some(latency) = &mut *self.latency.lock()
-        {
-            latency.posted.push_back(Posted {
-                at: Some(timers::now()),
-                signaled: self.sq_sig_all || request.flags.contains(SendFlags::SIGNALED),
-            });
-        }
-    }
-
-    /// A request has completed, likewise.
-    #[cold]
-    pub(crate) fn told(&self, wc: &Wc) {
-        let taps = &self.hca().taps;
-        if taps.has(VERBS) {
-            taps.captures.completed(wc);
-        }
-
-        let received = wc.opcode & WcOpcode::Recv as u32 != 0;
-        if received || !taps.has(LATENCY) {
-            return;
-        }
-        if let Some(latency) = &mut *self.latency.lock() {
-            match wc.status == WcStatus::Success as u32 {
-                true => latency.completed(timers::now()),
-                false => latency.posted.clear(),
-            }
-        }
-    }
-
-    /// The send queue has been emptied, and nothing completes. The caller holds its lock.
-    pub(crate) fn forget_posted(&self, _: &Inner) {
-        if let Some(latency) = &mut *self.latency.lock() {
-            latency.posted.clear();
         }
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod faults;
 mod faults_held;
 mod faults_out;
 pub(crate) mod latency;
+mod measuring;
 pub(crate) mod watch;
 
 use std::os::fd::OwnedFd;

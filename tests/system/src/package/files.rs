@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use ferroce_cabi::pabi;
 
-use super::python;
+use super::python_files;
 use crate::build::{self, Linked};
 
 /// What Valgrind need not say of programs over ferroce, in the workspace.
@@ -270,7 +270,7 @@ pub(crate) fn data() -> Result<Vec<File>> {
         ),
         File::copy(Part::Ferroce, Place::Manual('7'), "ferroce.7", overview),
     ];
-    files.extend(python::files()?);
+    files.extend(python_files::files()?);
     Ok(files)
 }
 

@@ -11,6 +11,7 @@ mod list;
 pub(crate) mod manual;
 pub(crate) mod product;
 mod python;
+mod python_files;
 mod rpm;
 mod tarball;
 mod wheel;

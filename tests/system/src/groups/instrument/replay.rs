@@ -20,17 +20,17 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Where a capture has all that a replay needs. Payload is not.
 const WHOLE: [&str; 6] = ["--verbs", "--both", "--snaplen", "96", "--buffer", "64"];
 
-/// Programs, and how many steps of a run agree at least.
+/// Programs, and how many steps of a run agree at least: those of the packets of all messages.
 const PROGRAMS: [(&str, u64); 9] = [
-    ("ib_send_bw -F -s 65536 -n 100", 6_000),
-    ("ib_send_lat -F -s 64 -n 200", 1_000),
-    ("ib_write_bw -F -s 65536 -n 100", 6_000),
-    ("ib_write_lat -F -s 64 -n 200", 500),
-    ("ib_read_bw -F -s 65536 -n 100", 6_000),
-    ("ib_atomic_bw -F -n 200", 500),
+    ("ib_send_bw -F -s 65536 -n 100", 1_600),
+    ("ib_send_lat -F -s 64 -n 200", 400),
+    ("ib_write_bw -F -s 65536 -n 100", 1_600),
+    ("ib_write_lat -F -s 64 -n 200", 400),
+    ("ib_read_bw -F -s 65536 -n 100", 1_600),
+    ("ib_atomic_bw -F -n 200", 400),
     ("ib_send_bw -F -c UC -s 8192 -n 100", 200),
     ("ib_send_lat -F -c UD -s 1024 -n 100", 200),
-    ("ibv_rc_pingpong -g 0 -n 100", 500),
+    ("ibv_rc_pingpong -g 0 -n 100", 800),
 ];
 
 /// Faults, over which the programs go on.
@@ -262,9 +262,9 @@ fn wire(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let place = Place::Veth(1500);
     for (line, least) in [
-        ("ib_write_bw -F -s 16384 -n 50", 500),
-        ("ib_send_lat -F -s 64 -n 100", 300),
-        ("ib_read_lat -F -s 4096 -n 50", 200),
+        ("ib_write_bw -F -s 16384 -n 50", 800),
+        ("ib_send_lat -F -s 64 -n 100", 200),
+        ("ib_read_lat -F -s 4096 -n 50", 100),
     ] {
         let interface = "any";
         let host = lab.site(place)?.client();
