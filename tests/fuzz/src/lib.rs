@@ -19,6 +19,7 @@ pub mod netlink;
 pub mod packet;
 pub mod rdma_cm;
 pub mod rdma_cm_frames;
+pub mod replay_file;
 pub mod ring;
 pub mod rmpp;
 pub mod sa;
@@ -52,6 +53,7 @@ pub const TARGETS: &[Target] = &[
     target("packet", packet::run),
     target("rdma_cm", rdma_cm::run),
     target("rdma_cm_frames", rdma_cm_frames::run),
+    target("replay_file", replay_file::run),
     target("ring", ring::run),
     target("rmpp", rmpp::run),
     target("sa", sa::run),

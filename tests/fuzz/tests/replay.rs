@@ -127,6 +127,7 @@ replays!(
     packet,
     rdma_cm,
     rdma_cm_frames,
+    replay_file,
     ring,
     rmpp,
     sa,

@@ -198,8 +198,8 @@ pub(crate) enum Command {
     /// The queue pairs of the capture are made anew, without sockets and in the capture's time.
     /// They are given the packets and requests that the capture has, and what they send and
     /// complete is compared with it. Each step shows what changed in the queue pair. With
-    /// `--verbs --both` a capture has all that is needed; of others' (tcpdump, Wireshark) as much is
-    /// replayed as they allow. No daemon is needed.
+    /// `--verbs --both` a capture has all that is needed; of others' (tcpdump, Wireshark) as much
+    /// is replayed as they allow. No daemon is needed.
     #[command(after_long_help = replay::EXAMPLES)]
     Replay(Replay),
     /// List the RDMA devices that `ferroce run` shows to programs

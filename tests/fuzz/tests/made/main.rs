@@ -9,6 +9,7 @@ mod daemon;
 mod management;
 mod peers;
 mod rdma_cm;
+mod replay;
 mod steps;
 mod umad;
 mod wire;
@@ -41,6 +42,7 @@ fn make(target: &str) -> Seeds {
         "packet" => wire::packet(),
         "rdma_cm" => rdma_cm::rdma_cm(),
         "rdma_cm_frames" => rdma_cm::rdma_cm_frames(),
+        "replay_file" => replay::replay_file(),
         "ring" => peers::ring(),
         "rmpp" => management::rmpp(),
         "sa" => management::sa(),
