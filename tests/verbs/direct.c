@@ -296,6 +296,34 @@ static void for_whom(void)
 	CHECK_EQ(ferroce_dv_fault_hits(e->context, id + 1, &(uint64_t){0}), ENOENT);
 }
 
+// An error of an unreliable queue pair's send queue stops that queue alone, one of its receive queue the queue pair.
+static void spoilt_uc(void)
+{
+	struct options options = {.qp_type = IBV_QPT_UC};
+	struct address remote;
+	struct endpoint *e = open_pair(&options, &options, NULL, &remote);
+
+	send_one(e, &remote, 1);
+	CHECK_EQ(ferroce_dv_fault_add(e->context, e->qp, "wc-error = 'general'\ncount = 1", NULL), 0);
+	CHECK_EQ(remote_post_recv(0, 2, 0, MESSAGE), 0);
+	CHECK_EQ(post(e, 2, IBV_WR_SEND, 0, MESSAGE, &remote, 0, IBV_SEND_SIGNALED), 0);
+	expect_wc(e->send_cq, 2, IBV_WC_GENERAL_ERR);
+	remote_expect(0, true, 2, IBV_WC_SUCCESS);
+	CHECK_EQ(state_of(e->qp), IBV_QPS_SQE);
+	CHECK_EQ(query(e->qp).last_error, IBV_WC_GENERAL_ERR);
+	CHECK_EQ(post(e, 3, IBV_WR_SEND, 0, MESSAGE, &remote, 0, IBV_SEND_SIGNALED), 0);
+	expect_wc(e->send_cq, 3, IBV_WC_WR_FLUSH_ERR);
+	CHECK_EQ(set_state(e->qp, IBV_QPS_RTS), 0);
+	send_one(e, &remote, 4);
+
+	CHECK_EQ(ferroce_dv_fault_add(e->context, e->qp, "wc-error = 'loc-prot'\nin = true", NULL), 0);
+	CHECK_EQ(post_recv(e, 5, 0, MESSAGE), 0);
+	CHECK_EQ(remote_post(0, 5, IBV_WR_SEND, 0, MESSAGE, NULL, 0, IBV_SEND_SIGNALED), 0);
+	expect_wc(e->recv_cq, 5, IBV_WC_LOC_PROT_ERR);
+	CHECK_EQ(state_of(e->qp), IBV_QPS_ERR);
+	CHECK_EQ(ferroce_dv_fault_clear(e->context, 0), 0);
+}
+
 // What is not there, and what makes no sense.
 static void refused(void)
 {
@@ -609,6 +637,7 @@ static void callback_with_verbs(void)
 
 PROGRAM({"device", device, 0}, {"another_provider", another_provider, 0}, {"states", states, 0},
 	{"traffic", traffic, 0}, {"sizes", sizes, 0}, {"lost_ack", lost_ack, 0}, {"for_whom", for_whom, 0},
+	{"spoilt_uc", spoilt_uc, 0},
 	{"refused", refused, 0}, {"forked", forked, 0}, {"capture", capture, 0},
 	{"capture_into_nothing", capture_into_nothing, 0}, {"histogram", histogram, 0},
 	{"callback", callback, 0}, {"callback_with_verbs", callback_with_verbs, 0})

@@ -16,7 +16,7 @@ use ferroce_wire::{Bth, Deth};
 
 impl Qp {
     /// Neither acknowledged nor sent again?
-    pub(crate) fn is_unreliable(&self) -> bool {
+    pub fn is_unreliable(&self) -> bool {
         matches!(self.config.qp_type, QpType::Uc | QpType::Ud)
     }
 
@@ -75,6 +75,16 @@ impl Qp {
         self.enter(QpState::Sqe);
         self.attr.sq_draining = false;
         self.flush_sends(host);
+    }
+
+    /// The send queue fails on the host's behalf; receiving goes on. It is as if a request had
+    /// failed, whose completion the host has raised.
+    pub fn fail_sends<H: Host>(&mut self, host: &mut H) {
+        if self.is_unreliable() && matches!(self.attr.qp_state, QpState::Rts | QpState::Sqd) {
+            self.enter(QpState::Sqe);
+            self.attr.sq_draining = false;
+            self.flush_sends(host);
+        }
     }
 
     /// Lets the next request begin, if there is one and it may. Those that nothing is sent for are

@@ -19,8 +19,8 @@ const WC_WITH_INV: u32 = 1 << 3;
 pub(crate) enum Failure {
     /// It had no room.
     Overrun,
-    /// A fault has made it an error.
-    Spoilt,
+    /// A fault has made it an error: one of the send queue, or of the receive queue.
+    Spoilt(Direction),
 }
 
 impl QpHost<'_> {
@@ -28,9 +28,9 @@ impl QpHost<'_> {
     #[inline]
     pub(crate) fn failure(&self) -> Option<Failure> {
         match (self.overrun, self.spoilt) {
-            (false, false) => None,
+            (false, None) => None,
             (true, _) => Some(Failure::Overrun),
-            (false, true) => Some(Failure::Spoilt),
+            (false, Some(direction)) => Some(Failure::Spoilt(direction)),
         }
     }
 
@@ -174,11 +174,12 @@ impl QpHost<'_> {
     /// What faults make of a completion. Those behind an error are flushed.
     #[cold]
     fn spoil(&mut self, completion: &mut Completion, direction: Direction) {
-        if !self.spoilt {
+        if self.spoilt.is_none() {
             let hca = self.qp.hca();
             let qp = (self.qp.qp_num(), self.qp.ordinal);
             let faults = &hca.taps.faults;
-            self.spoilt = faults.spoil(qp, completion, direction, hca.counters());
+            let spoilt = faults.spoil(qp, completion, direction, hca.counters());
+            self.spoilt = spoilt.then_some(direction);
         } else if completion.status == WcStatus::Success {
             completion.status = WcStatus::WrFlushErr;
         }

@@ -1,6 +1,7 @@
 //! Making a queue pair move: sending what may be sent, and its timer.
 
 use ferroce_control::Counter;
+use ferroce_control::faults::Direction;
 use ferroce_transport::{QpEvent, QpState, Sink, Time, TransmitOpts};
 
 use crate::datapath::completing::Failure;
@@ -202,11 +203,15 @@ impl Qp {
     /// The queue pair fails with a completion: it had no room (the CQ has said so by its own
     /// event), or a fault has made it an error.
     pub(crate) fn fails(&self, inner: &mut Inner, keys: &KeyTable, now: Time, failure: Failure) {
-        let event = match failure {
-            Failure::Overrun => Some(QpEvent::Fatal),
-            Failure::Spoilt => None,
-        };
-        self.fail(inner, keys, now, event);
+        match failure {
+            Failure::Overrun => self.fail(inner, keys, now, Some(QpEvent::Fatal)),
+            Failure::Spoilt(Direction::Out) if inner.transport.is_unreliable() => {
+                let mut host = QpHost::new(self, keys, None, now);
+                inner.transport.fail_sends(&mut host);
+                flush(&mut inner.transport, &mut host, now);
+            }
+            Failure::Spoilt(_) => self.fail(inner, keys, now, None),
+        }
     }
 
     /// The device has gone, which is an event of its own.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ferroce_control::Counter;
+use ferroce_control::faults::Direction;
 use ferroce_control::objects::QpMoment;
 use ferroce_transport::{
     Access, Completion, Flush, Host, MemoryError, Note, PathSignal, QpEvent, RecvWqe, Selectivity,
@@ -37,7 +38,7 @@ pub(crate) struct QpHost<'a> {
     /// A completion queue had no room.
     pub(super) overrun: bool,
     /// A fault has made a completion an error.
-    pub(super) spoilt: bool,
+    pub(super) spoilt: Option<Direction>,
     /// The packet at hand is a NAK for a PSN sequence error.
     pub(crate) sequence_nak: bool,
 }
@@ -59,7 +60,7 @@ impl<'a> QpHost<'a> {
             origin: None,
             wrong_qkey: false,
             overrun: false,
-            spoilt: false,
+            spoilt: None,
             sequence_nak: false,
         }
     }
