@@ -118,23 +118,11 @@ pub(crate) fn message(packet: &Transport<'_>) -> Option<String> {
     let management = matches!(packet.bth.dest_qp, QP0 | QP1) && packet.ext.deth.is_some();
     let header = packet.payload.private().and_then(MadHeader::parse);
     let header = header.filter(|_| management)?;
-    let names = [
-        (attribute::REQ, "REQ"),
-        (attribute::MRA, "MRA"),
-        (attribute::REJ, "REJ"),
-        (attribute::REP, "REP"),
-        (attribute::RTU, "RTU"),
-        (attribute::DREQ, "DREQ"),
-        (attribute::DREP, "DREP"),
-        (attribute::SIDR_REQ, "SIDR_REQ"),
-        (attribute::SIDR_REP, "SIDR_REP"),
-        (attribute::LAP, "LAP"),
-        (attribute::APR, "APR"),
-    ];
-    let name = names.iter().find(|(id, _)| *id == header.attribute);
+    let mut names = attribute::NAMES.iter();
+    let name = names.find(|(_, id)| *id == header.attribute);
     let name = name.filter(|_| header.class == mad::CLASS_CM);
     Some(match name {
-        Some((_, name)) => format!("CM {name}"),
+        Some((name, _)) => format!("CM {name}"),
         None => format!(
             "MAD class {:#04x} method {:#04x} attribute {:#06x}",
             header.class, header.method, header.attribute

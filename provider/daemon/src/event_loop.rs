@@ -113,6 +113,9 @@ impl Daemon {
         }
         if self.gsi.is_due(now) {
             self.gsi.handle_timeout(&self.adapter);
+            for late in self.gsi.late() {
+                self.served().go_on(late);
+            }
         }
     }
 

@@ -91,6 +91,7 @@ impl Faults {
             match action.target() {
                 Target::Connections => false,
                 Target::Port => matches!(action, Action::PortDown { .. }),
+                _ if entry.fault.is_of_messages() => false,
                 _ => entry.fault.whom.includes(program, pid),
             }
         };
@@ -103,6 +104,12 @@ impl Faults {
     /// Those that are about connections, for who manages them.
     pub(crate) fn of_connections(&self, now: Instant) -> Vec<Given> {
         let theirs = |entry: &&Entry| entry.fault.action.target() == Target::Connections;
+        self.active().filter(theirs).map(|e| e.given(now)).collect()
+    }
+
+    /// Those that are about messages of QP1, for who sends and receives them.
+    pub(crate) fn of_messages(&self, now: Instant) -> Vec<Given> {
+        let theirs = |entry: &&Entry| entry.fault.is_of_messages();
         self.active().filter(theirs).map(|e| e.given(now)).collect()
     }
 

@@ -19,6 +19,8 @@ impl Daemon {
         }
         let given = adapter.faults.of_connections(now);
         let page = adapter.counting.own.clone();
+        self.gsi
+            .take_faults(adapter.faults.of_messages(now), page.clone());
 
         // What becomes of port and addresses.
         self.interfaces_changed();

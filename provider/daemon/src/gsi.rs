@@ -6,6 +6,8 @@
 
 use std::time::Instant;
 
+use ferroce_control::CounterPage;
+use ferroce_control::faults::Given;
 use ferroce_fabric::gsi::{self, Services};
 use ferroce_fabric::pma::Pma;
 use ferroce_wire::MadHeader;
@@ -15,6 +17,7 @@ use crate::adapter::Adapter;
 use crate::captures::Tap;
 use crate::clock::Clock;
 use crate::mads::{Incoming, Outgoing};
+use crate::message_faults::{MessageFaults, Passing};
 use crate::qp1::{self, Qp1};
 use crate::service::Service;
 use crate::{ucma, umad};
@@ -28,13 +31,17 @@ pub(crate) struct Gsi {
     roce: Qp1,
     /// What a RoCE port has sent to itself.
     looped: Vec<Incoming>,
+    /// What goes wrong with QP1's messages.
+    faults: MessageFaults,
     /// The agents'.
     clock: Clock,
 }
 
 impl Service for Gsi {
     fn next_timeout(&self) -> Option<Instant> {
-        Some(self.clock.instant(self.pma.next_timeout()?))
+        let sampled = self.pma.next_timeout();
+        let sampled = sampled.map(|at| self.clock.instant(at));
+        sampled.into_iter().chain(self.faults.next()).min()
     }
 }
 
@@ -45,6 +52,7 @@ impl Gsi {
             pma: Pma::new(1, ports),
             roce: Qp1::default(),
             looped: Vec::new(),
+            faults: MessageFaults::default(),
             clock: Clock::at(now),
         }
     }
@@ -81,12 +89,35 @@ impl Gsi {
         std::mem::take(&mut self.looped)
     }
 
-    /// Sends one MAD of an agent's. What has no way is lost, as on a wire.
+    /// From now on the faults of messages are these.
+    pub(crate) fn take_faults(&mut self, given: Vec<Given>, page: CounterPage) {
+        self.faults.replace(given, page);
+    }
+
+    /// Takes the messages that faults have kept back until now.
+    pub(crate) fn late(&mut self) -> Vec<Passing> {
+        self.faults.due(Instant::now())
+    }
+
+    /// Sends one MAD of an agent's, if faults let it go. What has no way is lost, as on a wire.
     pub(crate) fn send(&mut self, out: &Outgoing, adapter: &mut Adapter) {
+        for out in self.faults.leave(out, false) {
+            self.send_now(&out, adapter);
+        }
+    }
+
+    /// Sends one MAD by the port's link, even if it comes back from there; if faults let it go.
+    pub(crate) fn put_on_wire(&mut self, out: &Outgoing, adapter: &mut Adapter) {
+        for out in self.faults.leave(out, true) {
+            self.put_on_wire_now(&out, adapter);
+        }
+    }
+
+    fn send_now(&mut self, out: &Outgoing, adapter: &mut Adapter) {
         // There are no LIDs over RoCE; without a GRH nobody else can be meant.
         let own = |adapter: &Adapter| out.to.grh.is_none_or(|grh| adapter.has_gid(&grh.gid));
         if adapter.is_ib() || !own(adapter) {
-            return self.put_on_wire(out, adapter);
+            return self.put_on_wire_now(out, adapter);
         }
         // Nobody but QP1 is there for agents.
         if (out.qpn, out.to.qpn) == (QP1, QP1) {
@@ -94,8 +125,7 @@ impl Gsi {
         }
     }
 
-    /// Sends one MAD by the port's link, even if it comes back from there.
-    pub(crate) fn put_on_wire(&mut self, out: &Outgoing, adapter: &mut Adapter) {
+    fn put_on_wire_now(&mut self, out: &Outgoing, adapter: &mut Adapter) {
         if let Some(fabric) = &mut adapter.ib.fabric {
             match out.qpn {
                 QP0 => fabric.send_smp(out),
@@ -123,8 +153,25 @@ pub(crate) struct Served<'a> {
 }
 
 impl Served<'_> {
-    /// Gives a MAD to whom it is for, and sends what is answered.
+    /// Gives a MAD to whom it is for, if faults let it come, and sends what is answered.
     pub(crate) fn serve(&mut self, incoming: &Incoming) {
+        for incoming in self.gsi.faults.come(incoming) {
+            self.serve_now(&incoming);
+        }
+    }
+
+    /// Has a message go on that faults have kept back.
+    pub(crate) fn go_on(&mut self, late: Passing) {
+        match late {
+            Passing::Leaving { out, by_wire: true } => {
+                self.gsi.put_on_wire_now(&out, self.adapter);
+            }
+            Passing::Leaving { out, .. } => self.gsi.send_now(&out, self.adapter),
+            Passing::Coming(incoming) => self.serve_now(&incoming),
+        }
+    }
+
+    fn serve_now(&mut self, incoming: &Incoming) {
         if let Some(mad) = self.answer(incoming) {
             self.gsi.send(&incoming.answer(mad), self.adapter);
         }

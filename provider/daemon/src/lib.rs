@@ -37,6 +37,7 @@ pub mod limits;
 mod lock;
 pub mod log;
 mod mads;
+mod message_faults;
 mod nldev;
 mod performance;
 mod place;

@@ -3,7 +3,8 @@
 //! ```text
 //! any        = all { "or" all }
 //! all        = one { "and" one }
-//! one        = "not" one | "(" any ")" | field [ "%" number ] comparison value
+//! one        = "not" one | "(" any ")" | field [ "%" number ] comparison value | message
+//! message    = "cm" ( "=" | "!=" ) ( "REQ" | "REP" | "RTU" | … )
 //! field      = "opcode" | "psn" | "qp" | "length" | "payload" | "service" | "ackreq" | "solicited"
 //! comparison = "=" | "!=" | "<" | "<=" | ">" | ">="
 //! ```
@@ -13,7 +14,8 @@ mod parser;
 use std::fmt;
 use std::str::FromStr;
 
-use ferroce_wire::{Operation, Packet, Service, Syndrome};
+use ferroce_wire::mad::CLASS_CM;
+use ferroce_wire::{MadHeader, Operation, Packet, Service, Syndrome};
 
 use super::text::as_text;
 use parser::Parser;
@@ -34,6 +36,11 @@ impl Expression {
     /// Whether a packet meets it. `length` is its size from the BTH to the ICRC.
     pub fn matches(&self, packet: &Packet<'_>, length: usize) -> bool {
         self.root.matches(packet, length)
+    }
+
+    /// Whether it asks for messages of connection management, which QP1 sends and nobody else.
+    pub fn is_of_messages(&self) -> bool {
+        self.root.is_of_messages()
     }
 }
 
@@ -96,6 +103,8 @@ enum Node {
     Number(Field, u64, Order, u64),
     Opcode(Kind),
     Service(Service),
+    /// A message of connection management: its attribute.
+    Message(u16),
 }
 
 impl Node {
@@ -111,6 +120,19 @@ impl Node {
             }
             Node::Opcode(kind) => kind.is_of(packet),
             Node::Service(service) => packet.info.service == *service,
+            Node::Message(wanted) => {
+                let mad = packet.payload.private().and_then(MadHeader::parse);
+                mad.is_some_and(|mad| mad.class == CLASS_CM && mad.attribute == *wanted)
+            }
+        }
+    }
+
+    fn is_of_messages(&self) -> bool {
+        match self {
+            Node::Any(nodes) | Node::All(nodes) => nodes.iter().any(Node::is_of_messages),
+            Node::Not(node) => node.is_of_messages(),
+            Node::Message(_) => true,
+            Node::Number(..) | Node::Opcode(_) | Node::Service(_) => false,
         }
     }
 }

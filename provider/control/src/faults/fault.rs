@@ -256,7 +256,15 @@ pub enum Unfit {
     Name,
 }
 
+/// The queue pair of messages: those of connection management, of agents, of performance.
+const QP1: QpNumber = QpNumber(ferroce_wire::mad::QP1);
+
 impl Fault {
+    /// Whether it is about messages of QP1, which the daemon sends and receives for all programs.
+    pub fn is_of_messages(&self) -> bool {
+        self.whom.qp == Some(QP1)
+    }
+
     /// Whether its parts go together.
     ///
     /// # Errors
@@ -303,6 +311,8 @@ impl Fault {
             });
         }
 
+        self.check_messages()?;
+
         let counts = [
             ("--nth", often.nth),
             ("--every", often.every),
@@ -315,6 +325,48 @@ impl Fault {
             Some(name) if name.len() > MAX_NAME => Err(Unfit::Name),
             _ => Ok(()),
         }
+    }
+}
+
+impl Fault {
+    /// Messages of QP1 are the daemon's, and meet no faults but those that ask for them.
+    fn check_messages(&self) -> Result<(), Unfit> {
+        let Fault { action, whom, .. } = self;
+        let unfit = |option, why| {
+            let action = action.option();
+            Err(Unfit::Means {
+                option,
+                action,
+                why,
+            })
+        };
+        if !self.is_of_messages() {
+            let asks = whom
+                .packets
+                .as_ref()
+                .is_some_and(Expression::is_of_messages);
+            return match asks {
+                true => unfit("cm", "unless `--qp 1` says that it is about messages"),
+                false => Ok(()),
+            };
+        }
+
+        let icrc = Action::Corrupt {
+            damage: Damage::Icrc,
+        };
+        if action.target() != Target::Packets {
+            return unfit(
+                "--qp 1",
+                "as that sends and receives datagrams of the daemon's",
+            );
+        }
+        if *action == icrc {
+            return unfit("--qp 1", "whose damaged packets are lost: `--loss`");
+        }
+        if whom.program.is_some() || whom.pid.is_some() {
+            return unfit("--program", "as QP1 is for all programs");
+        }
+        Ok(())
     }
 }
 

@@ -98,7 +98,7 @@ pub struct Options {
     )]
     pub cm_reject: Option<u16>,
 
-    /// The queue pair of this number
+    /// The queue pair of this number; 1: messages of connection management
     #[cfg_attr(
         feature = "command-line",
         arg(long, value_name = "QPN", help_heading = "For whom")

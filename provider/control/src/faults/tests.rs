@@ -1,7 +1,7 @@
 //! Tests of the vocabulary and of the schedule.
 
 use ferroce_wire::{
-    Aeth, Bth, CreditCode, Ext, Header, MAX_HEADER, Packet, Reth, Syndrome, opcode,
+    Aeth, Bth, CreditCode, Deth, Ext, Header, MAX_HEADER, Packet, Reth, Syndrome, opcode,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence::WithSource;
@@ -38,6 +38,7 @@ fn bytes(opcode: u8, psn: u32, payload: usize) -> Vec<u8> {
     let ext = Ext {
         aeth: (opcode == opcode::RC_ACKNOWLEDGE).then_some(ack),
         reth: (opcode == opcode::RC_WRITE_ONLY).then(Reth::default),
+        deth: (opcode == opcode::UD_SEND_ONLY).then(Deth::default),
         ..Ext::default()
     };
     let bth = Bth {
@@ -184,6 +185,48 @@ fn what_does_not_go_together_is_refused() {
     assert!(with(Action::Disconnect, &|fault| fault.lasts = "1s".parse().ok()).is_err());
     let zero = with(Action::Loss, &|fault| fault.often.every = Some(0));
     assert_eq!(zero.unwrap_err(), "--every counts from 1");
+}
+
+#[test]
+fn messages_meet_faults_of_packets_that_ask_for_them() {
+    let of_qp1 = |action, change: &dyn Fn(&mut Fault)| {
+        let mut fault = fault(action);
+        fault.whom.qp = Some(QpNumber(1));
+        change(&mut fault);
+        fault.check().map_err(|unfit| unfit.to_string())
+    };
+    let req = |fault: &mut Fault| fault.whom.packets = "cm=REQ or cm=rep".parse().ok();
+    assert_eq!(of_qp1(Action::Loss, &req), Ok(()));
+    let refused = of_qp1(Action::Rnr, &|_| ()).unwrap_err();
+    assert_eq!(
+        refused,
+        "--qp 1 means nothing to --rnr, as that sends and receives datagrams of the daemon's"
+    );
+    let damage = Damage::Icrc;
+    assert!(of_qp1(Action::Corrupt { damage }, &|_| ()).is_err());
+    assert!(of_qp1(Action::Loss, &|fault| fault.whom.pid = Some(7)).is_err());
+
+    let mut anywhere = fault(Action::Loss);
+    req(&mut anywhere);
+    let refused = anywhere.check().unwrap_err().to_string();
+    assert!(refused.contains("unless `--qp 1`"), "{refused}");
+}
+
+#[test]
+fn messages_are_told_apart_by_name() {
+    let mut packet = bytes(opcode::UD_SEND_ONLY, 0, ferroce_wire::mad::LEN);
+    let mad = packet.len() - 4 - ferroce_wire::mad::LEN;
+    packet[mad + 1] = ferroce_wire::mad::CLASS_CM;
+    packet[mad + 17] = ferroce_wire::cm::attribute::REP as u8;
+    assert!(meets("cm=REP", &packet) && meets("not cm=REQ and cm != rtu", &packet));
+    assert!(!meets("cm=SIDR_REP", &packet));
+
+    // Of another class the attribute is another thing.
+    packet[mad + 1] += 1;
+    assert!(!meets("cm=REP", &packet));
+    let error = "cm=RAP".parse::<Expression>().unwrap_err().to_string();
+    assert!(error.contains("wanted: REQ, MRA, REJ"), "{error}");
+    assert!("cm>REQ".parse::<Expression>().is_err());
 }
 
 #[test]

@@ -14,6 +14,21 @@ pub mod attribute {
     pub const SIDR_REP: u16 = 0x0018;
     pub const LAP: u16 = 0x0019;
     pub const APR: u16 = 0x001a;
+
+    /// The messages' names.
+    pub const NAMES: [(&str, u16); 11] = [
+        ("REQ", REQ),
+        ("MRA", MRA),
+        ("REJ", REJ),
+        ("REP", REP),
+        ("RTU", RTU),
+        ("DREQ", DREQ),
+        ("DREP", DREP),
+        ("SIDR_REQ", SIDR_REQ),
+        ("SIDR_REP", SIDR_REP),
+        ("LAP", LAP),
+        ("APR", APR),
+    ];
 }
 
 /// Which message an MRA or a REJ is about: two bits.

@@ -1,5 +1,6 @@
 //! From the text of an expression to its parts, by recursive descent.
 
+use ferroce_wire::cm::attribute;
 use ferroce_wire::opcode;
 
 use super::{ExpressionError, FIELDS, Field, KINDS, MAX_DEPTH, Node, ORDERS, Order, SERVICES};
@@ -74,9 +75,16 @@ impl<'a> Parser<'a> {
             return Ok(negated(Node::Service(service), order));
         }
 
+        if self.takes("cm") {
+            let order = self.sameness()?;
+            let message = self.named(&attribute::NAMES, "")?;
+            return Ok(negated(Node::Message(message), order));
+        }
+
         let names = names(&FIELDS);
         let field = find(&FIELDS, self.peek());
-        let field = field.ok_or_else(|| self.wants(&format!("`not`, `(`, service, {names}")))?;
+        let field =
+            field.ok_or_else(|| self.wants(&format!("`not`, `(`, service, cm, {names}")))?;
         self.next();
         if field == Field::Opcode && !self.peek().starts_with(['%', '<', '>']) {
             let order = self.sameness()?;

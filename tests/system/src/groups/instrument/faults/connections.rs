@@ -135,6 +135,75 @@ pub(super) fn refused(scene: &Scene<'_>) -> Ending {
     }
 }
 
+/// rping's two ends, which end well; how long the client took.
+fn pings(scene: &Scene<'_>) -> Result<Duration, Stop> {
+    let [server, client] = rping(scene, "3")?;
+    let client = client.finish(LIMIT);
+    server.finish_after(&client, LIMIT);
+    match client.success() {
+        true => Ok(client.elapsed),
+        false => Err(Stop::with("rping does not connect", &[&client])),
+    }
+}
+
+/// Messages of connection management that are lost are sent again: a REQ, one that comes, the REP
+/// that answers it, and what ends a connection.
+pub(super) fn lost_messages(scene: &Scene<'_>) -> Ending {
+    for (faults, hits) in [
+        (&["--loss 100% --qp 1 --match cm=REQ --count 1"][..], 1),
+        (
+            &[
+                "--loss 100% --qp 1 --in --match cm=REQ --count 1",
+                "--drop cm=REP --qp 1 --count 1",
+            ],
+            2,
+        ),
+        (&["--drop cm=DREQ --qp 1 --count 1"], 1),
+    ] {
+        for fault in faults {
+            scene.add(fault)?;
+        }
+        pings(scene)?;
+        let hit = scene.hits()?;
+        scene.clear()?;
+        if hit < hits {
+            return Err(Stop::fail(format!("{faults:?}: {hit} hits")));
+        }
+    }
+    Ok(())
+}
+
+/// Messages that come late, twice or in another order make a connection all the same.
+pub(super) fn late_messages(scene: &Scene<'_>) -> Ending {
+    let late = Duration::from_millis(400);
+    scene.add("--delay 400ms --qp 1 --match cm=REP")?;
+    let took = pings(scene)?;
+    if took < late {
+        return Err(Stop::fail(format!("connected and done in {took:?}")));
+    }
+    scene.clear()?;
+    for fault in [
+        "--duplicate --qp 1",
+        "--reorder --qp 1 --in",
+        "--delay 50ms±40ms --qp 1 --in",
+    ] {
+        scene.add(fault)?;
+        pings(scene)?;
+        if scene.hits()? == 0 {
+            return Err(Stop::fail(format!("{fault} does not hit")));
+        }
+        scene.clear()?;
+    }
+
+    // Without `--qp 1` messages are left alone, which have so many bytes.
+    scene.add("--loss 100% --match payload=256")?;
+    pings(scene)?;
+    match scene.hits()? {
+        0 => Ok(()),
+        hits => Err(Stop::fail(format!("{hits} messages were hit"))),
+    }
+}
+
 /// Both ends of a connection hear that it is over.
 pub(super) fn ended(scene: &Scene<'_>) -> Ending {
     let [server, mut client] = rping(scene, "1000000")?;

@@ -49,13 +49,15 @@ pub(super) fn cases() -> Vec<Case> {
             Case::new(name, move |lab| Scene::play(lab, place, does))
         })
     });
-    let alone: [(&str, Does); 9] = [
+    let alone: [(&str, Does); 11] = [
         ("the same seed", packets::same_seed),
         ("verbs that fail", errors::verbs),
         ("the port goes down", connections::port),
         ("a GID goes", connections::gid),
         ("refused connections", connections::refused),
         ("ended connections", connections::ended),
+        ("messages that are lost", connections::lost_messages),
+        ("messages that are late", connections::late_messages),
         ("told to programs", told::programs),
         ("listed, cleared, refused", told::listed),
         ("scenarios", told::scenarios),
