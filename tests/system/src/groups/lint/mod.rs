@@ -24,23 +24,18 @@ use crate::lab::Lab;
 use crate::packages;
 
 const CLIPPY: &[&str] = &["clippy", "--quiet", "--locked", "--workspace"];
-const FUZZ: &[&str] = &[
-    "clippy",
-    "--quiet",
-    "--locked",
-    "--package=ferroce-fuzz",
-    "--features=programs",
-    "--bins",
-];
-/// With libFuzzer, but without what the compiler adds for it: beside what `unit` builds that is
-/// little.
-const LINKED: &str =
-    "build --quiet --locked --profile unit --package ferroce-fuzz --features libfuzzer --bins";
+/// Of the whole workspace, as features of what crates have in common follow from what is built at
+/// once: nothing but the targets is checked that clippy has not checked before.
+const FUZZ: &[&str] = &["--features=ferroce-fuzz/programs"];
+/// With libFuzzer, but without what the compiler adds for it. Of the whole workspace, likewise: its
+/// crates are those that `unit` tests. The programs are built for the sake of a test of theirs.
+const LINKED: &str = "test --quiet --locked --profile unit --workspace \
+                      --features ferroce-fuzz/libfuzzer --test made --no-run";
 const DENY_WARNINGS: &[&str] = &["--", "-D", "warnings"];
 
 pub(crate) fn cases() -> Vec<Case> {
     let clippy = [CLIPPY, &["--all-targets"], DENY_WARNINGS].concat();
-    let fuzz = [FUZZ, DENY_WARNINGS].concat();
+    let fuzz = [CLIPPY, &["--all-targets"], FUZZ, DENY_WARNINGS].concat();
     let rustdoc = "doc --quiet --locked --workspace --no-deps --document-private-items";
 
     // Without who depends on whom, which would hide what is wrong.
