@@ -12,14 +12,17 @@
 
 #[allow(missing_docs)] // the attributes' names are the verbs' own
 mod attr;
+mod board;
 mod budget;
 mod completer;
 pub mod congestion;
+mod early;
 mod error;
 mod execute;
 mod host;
 mod injected;
 mod local;
+mod make;
 mod modify;
 mod packets;
 mod ping_pong;
@@ -30,6 +33,7 @@ mod resources;
 mod respond;
 mod responder;
 mod ring;
+mod selective;
 mod send_queue;
 mod standing;
 pub mod state;
@@ -43,6 +47,7 @@ mod unreliable;
 mod xrc;
 
 pub use attr::*;
+pub use early::EarlyMemory;
 pub use error::{ModifyError, PostError};
 pub use host::*;
 pub use injected::Injected;

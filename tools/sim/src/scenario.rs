@@ -7,7 +7,13 @@ use crate::rng::Rng;
 use crate::side::SideOptions;
 use crate::watch;
 use crate::world::{Action, LIMIT, Options, World};
-use ferroce_transport::{Duration, QpAttr, QpCap, QpState, QpType, SendOp, Time, WcStatus};
+use ferroce_transport::{
+    Duration, EarlyMemory, QpAttr, QpCap, QpState, QpType, SendOp, Time, WcStatus,
+};
+
+/// Where sides keep what comes early: as much as they like, or a few packets.
+static EARLY: EarlyMemory = EarlyMemory::new(1 << 30);
+static LITTLE: EarlyMemory = EarlyMemory::new(9000);
 
 /// What a run came to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -125,6 +131,7 @@ fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
             defer: rng.percent(40).then_some(Duration::from_micros(30)),
             pause: Duration::from_micros(rng.pick(&[0, 1, 30])),
             recv_pause: Duration::from_micros(rng.pick(&[0, 0, 5, 200])),
+            selective: None,
             ready_at: Time::ZERO,
         }
     };
@@ -132,6 +139,12 @@ fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
     let mut sides = [side(rng, 0), side(rng, 1)];
     if rng.percent(30) {
         sides[1].ready_at = Time::from_nanos(rng.below(200_000));
+    }
+
+    // Of a generator of its own: what else a seed means stays.
+    let mut choice = Rng::new(seed ^ 0x5ac4);
+    for side in &mut sides {
+        side.selective = choice.pick(&[None, Some(&EARLY), Some(&EARLY), Some(&LITTLE)]);
     }
 
     let sends = sends(rng, xrc);

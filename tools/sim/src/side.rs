@@ -6,8 +6,8 @@ use crate::wire::{self, SimSink};
 use crate::world::{Options, QPN};
 use ferroce_transport::state::transition;
 use ferroce_transport::{
-    Access, Duration, PostError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpState, QpType, RecvWqe,
-    SendData, SendRequest, Sge, Time,
+    Access, Duration, EarlyMemory, PostError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpState,
+    QpType, RecvWqe, SendData, SendRequest, Sge, Time,
 };
 use ferroce_wire::icrc::Flow;
 use smallvec::SmallVec;
@@ -37,6 +37,8 @@ pub struct SideOptions {
     pub pause: Duration,
     /// Longest pause between posts of receive requests.
     pub recv_pause: Duration,
+    /// Whether it understands selective acknowledgements, and where it keeps what comes early.
+    pub selective: Option<&'static EarlyMemory>,
     /// When the side reaches RTS.
     pub ready_at: Time,
 }
@@ -93,6 +95,7 @@ impl Side {
             mtu: 0,
             seed: options.seed ^ index as u64,
             stretch: 1,
+            selective: o.selective,
         });
 
         let sink = SimSink::new(index, host.memory.clone());
