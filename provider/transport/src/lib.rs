@@ -25,6 +25,7 @@ mod local;
 mod make;
 mod modify;
 mod packets;
+mod peer;
 mod ping_pong;
 mod qp;
 mod recv_queue;

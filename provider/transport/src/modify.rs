@@ -1,7 +1,7 @@
 //! `modify`: checks against the state table, ranges of values, then the transition itself.
 
+use crate::peer::Peer;
 use crate::resources::MAX_RD_ATOMIC;
-use crate::selective::Peer;
 use crate::state;
 use crate::trace::entered;
 use crate::{Host, ModifyError, Qp, QpAttr, QpAttrMask, QpConfig, QpState, Time};

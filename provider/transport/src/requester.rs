@@ -6,7 +6,7 @@
 
 use crate::board::{Board, Reordering};
 use crate::budget::Budget;
-use crate::selective::Peer;
+use crate::peer::Peer;
 use crate::send_queue::{self, SendWqe};
 use crate::timer::Timers;
 use crate::tuning::{ACK_REQUEST_SPACING, LOSS_FREE_PACKETS, MIN_MESSAGE_COST};

@@ -7,23 +7,12 @@
 
 use crate::board::{Board, News};
 use crate::budget::Budget;
+use crate::peer::Peer;
 use crate::requester::{Flow, Requester};
 use crate::tuning::{FIRST_PROBE, LOSS_FREE_PACKETS, MAX_PROBES};
 use crate::{Duration, Host, PathSignal, Qp, QpState, SendOp, Sink, Time};
 use ferroce_wire::selective::{Came, REACH};
 use ferroce_wire::{Packet, Syndrome};
-
-/// What is known of the peer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Peer {
-    /// It does not understand selective acknowledgements, or this side does not.
-    #[default]
-    Plain,
-    /// It has not answered yet.
-    Unknown,
-    /// It understands them.
-    Selective,
-}
 
 impl Requester {
     /// Whether requests show that this side understands selective acknowledgements: until an

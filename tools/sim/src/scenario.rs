@@ -166,13 +166,12 @@ fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
         }),
     };
 
-    let action = action(rng, &sides);
     (
         Options {
             seed,
             link,
             sides,
-            action,
+            action: action(rng, &sides),
             limit: LIMIT,
         },
         shape,

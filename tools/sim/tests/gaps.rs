@@ -135,7 +135,7 @@ fn what_comes_early_is_kept_and_carried_out_in_order() {
 
     // One answer for all that came together, whether it was asked for or not.
     let ack = t.one();
-    assert_eq!(positions(&[ack.clone()], TT_PSN), [(SELECTIVE, 0)]);
+    assert_eq!((ack.bth.opcode, ack.bth.psn), (SELECTIVE, TT_PSN));
     assert!(ack.bth.selective);
     assert_eq!(
         (came(&ack), ack.ext.aeth.map(|a| a.msn)),
@@ -146,7 +146,7 @@ fn what_comes_early_is_kept_and_carried_out_in_order() {
     send(&mut t, 1);
     assert_eq!(t.receives().len(), 3);
     let ack = t.one();
-    assert_eq!(positions(&[ack.clone()], TT_PSN), [(SELECTIVE, 2)]);
+    assert_eq!((ack.bth.opcode, ack.bth.psn), (SELECTIVE, TT_PSN + 2));
     assert_eq!(
         (came(&ack), ack.ext.aeth.map(|a| a.msn)),
         (vec![1, 2], Some(3))
