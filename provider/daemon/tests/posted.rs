@@ -231,9 +231,9 @@ fn accepted(program: &Program, address: Ipv4Addr) -> (Channel, Channel, u32, u32
 
 #[test]
 fn a_connection_is_made_and_ended_without_a_reply() {
-    let daemon = TestDaemon::start(&["127.0.7.40"]);
+    let daemon = TestDaemon::start(&["127.0.7.60"]);
     let program = Program::of(&daemon);
-    let (server, client, active, passive) = accepted(&program, Ipv4Addr::new(127, 0, 7, 40));
+    let (server, client, active, passive) = accepted(&program, Ipv4Addr::new(127, 0, 7, 60));
     program.post_establish(&client, active);
     assert_eq!(event(&server, ESTABLISHED).1.uid, 72);
     program.post_disconnect(&client, active);
@@ -251,9 +251,9 @@ fn a_connection_is_made_and_ended_without_a_reply() {
 
 #[test]
 fn what_fails_after_all_is_told_by_an_event() {
-    let daemon = TestDaemon::start(&["127.0.7.41"]);
+    let daemon = TestDaemon::start(&["127.0.7.61"]);
     let program = Program::of(&daemon);
-    let (server, client, active, passive) = requested(&program, Ipv4Addr::new(127, 0, 7, 41));
+    let (server, client, active, passive) = requested(&program, Ipv4Addr::new(127, 0, 7, 61));
     program.post_connect(&client, active);
     let (_, error) = event(&client, CONNECT_ERROR);
     assert_eq!((error.uid, error.status), (71, -libc::EINVAL));
@@ -297,10 +297,10 @@ fn what_fails_after_all_is_told_by_an_event() {
 
 #[test]
 fn what_was_posted_before_a_channel_closed_is_carried_out() {
-    let daemon = TestDaemon::start(&["127.0.7.42"]);
+    let daemon = TestDaemon::start(&["127.0.7.62"]);
     let program = Program::of(&daemon);
     for _ in 0..20 {
-        let (server, client, active, _) = accepted(&program, Ipv4Addr::new(127, 0, 7, 42));
+        let (server, client, active, _) = accepted(&program, Ipv4Addr::new(127, 0, 7, 62));
         program.post_establish(&client, active);
         drop(client);
         event(&server, ESTABLISHED);

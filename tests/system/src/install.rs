@@ -44,7 +44,7 @@ pub fn copy_musl(from: &Path, prefix: &Path) -> Result<Vec<PathBuf>> {
 
 /// Copies what is no program or library and belongs to them all the same.
 pub fn copy_data(prefix: &Path) -> Result<Vec<PathBuf>> {
-    put_all(&files::data(), &plain(prefix)?, prefix)
+    put_all(&files::data()?, &plain(prefix)?, prefix)
 }
 
 /// Copies the EXS library that is built in `from`, and what belongs to it; answers what there is

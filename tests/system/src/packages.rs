@@ -14,7 +14,7 @@ mod documents;
 mod packaging;
 
 pub use documents::{DOCUMENTS, README};
-pub use packaging::{CONTAINERS, LINTIAN, PACKAGE, PACKAGING, PYTHON_VENV};
+pub use packaging::{CONTAINERS, LINTIAN, PACKAGE, PACKAGING, PYTEST, PYTHON_LINT, PYTHON_VENV};
 
 /// The distribution's Python, which has its packages.
 pub(crate) const PYTHON: &str = "/usr/bin/python3";
@@ -158,6 +158,7 @@ pub const INSTRUMENT: &[Need] = &[
         "python3-prometheus-client",
         "/usr/lib/python3/dist-packages/prometheus_client/__init__.py",
     ),
+    PYTEST[0],
 ];
 
 /// What the tests of netlink run.

@@ -6,6 +6,7 @@
 pub(crate) mod arguments;
 mod frame;
 mod item;
+mod json;
 mod pcapng;
 mod sources;
 mod text;
@@ -34,10 +35,17 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// A look that brings more is followed by the next at once.
 const BUSY: u64 = 64 << 10;
 
-/// Where what is shown goes.
-enum Output {
-    Pcapng(Pcapng),
-    Text(Box<dyn Write>),
+/// Where what is shown goes: to one of them, or to a file and in lines besides.
+#[derive(Default)]
+struct Output {
+    pcapng: Option<Pcapng>,
+    lines: Option<Lines>,
+}
+
+/// A line for each.
+struct Lines {
+    json: bool,
+    out: BufWriter<io::Stdout>,
 }
 
 /// Captures until it is told to stop, or has had enough.
@@ -156,42 +164,63 @@ impl Session {
             self.shown += 1;
             self.left -= 1;
         }
-        match output {
-            Output::Pcapng(file) => file.put(item),
-            Output::Text(out) => {
-                writeln!(out, "{}", text::Line(item)).map_err(Error::io("writing packets"))
-            }
-        }
+        output.put(item)
     }
 }
 
 impl Output {
     fn open(options: &Capture, device: &str) -> Result<Output, Error> {
-        let stdout = || Box::new(BufWriter::new(io::stdout())) as Box<dyn Write>;
         let terminal = io::stdout().is_terminal();
-        let out = match options.write.as_deref() {
-            Some(path) if path != Path::new("-") => {
+        let file = options.write.as_deref();
+        let file = file.filter(|path| *path != Path::new("-"));
+        if options.json && options.write.is_some() && file.is_none() {
+            let why = "--json and `-w -` are both for standard output: give -w a file";
+            return Err(Error::Usage(why.to_owned()));
+        }
+
+        let mut output = Output::default();
+        if options.json || options.text || options.write.is_none() && terminal {
+            output.lines = Some(Lines {
+                json: options.json,
+                out: BufWriter::new(io::stdout()),
+            });
+        }
+        let out: Box<dyn Write> = match file {
+            Some(path) => {
                 let file = File::create(path).map_err(Error::io(path.display().to_string()))?;
                 Box::new(BufWriter::new(file))
             }
-            None if terminal || options.text => return Ok(Output::Text(stdout())),
-            Some(_) if terminal => return Err(Error::Terminal),
-            _ => stdout(),
+            None if output.lines.is_some() => return Ok(output),
+            None if terminal => return Err(Error::Terminal),
+            None => Box::new(BufWriter::new(io::stdout())),
         };
-        Ok(Output::Pcapng(Pcapng::begin(out, device)?))
+        output.pcapng = Some(Pcapng::begin(out, device)?);
+        Ok(output)
+    }
+
+    fn put(&mut self, item: &Item) -> Result<(), Error> {
+        if let Some(file) = &mut self.pcapng {
+            file.put(item)?;
+        }
+        if let Some(lines) = &mut self.lines {
+            let written = match lines.json {
+                true => writeln!(lines.out, "{}", json::object(item)),
+                false => writeln!(lines.out, "{}", text::Line(item)),
+            };
+            written.map_err(Error::io("writing packets"))?;
+        }
+        Ok(())
     }
 
     /// Nothing that was shown is kept back.
     fn flush(&mut self) -> Result<(), Error> {
-        let flushed = match self {
-            Output::Pcapng(file) => file.flush(),
-            Output::Text(out) => out.flush(),
-        };
-        flushed.map_err(Error::io("writing packets"))
+        let file = self.pcapng.as_mut().map_or(Ok(()), Pcapng::flush);
+        let lines = self.lines.as_mut().map_or(Ok(()), |one| one.out.flush());
+        file.and(lines).map_err(Error::io("writing packets"))
     }
 
     fn end(&mut self, shown: u64, dropped: u64) -> Result<(), Error> {
-        if let Output::Pcapng(file) = self {
+        if let Some(file) = &mut self.pcapng {
             file.statistics(shown, dropped)?;
         }
         self.flush()

@@ -1,4 +1,5 @@
-//! What the tests share: daemons on directories and addresses of their own.
+//! What the tests share: daemons on directories and addresses of their own. Test programs run
+//! beside each other, so no two of them have an address in common.
 
 #![allow(dead_code, reason = "each test program uses a part of this")]
 

@@ -119,7 +119,7 @@ fn udp_of(ip: &[u8]) -> usize {
     }
 }
 
-const CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
+static CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
 
 /// The ICRC of what is in front of it, from the IP header on.
 fn icrc_of(covered: &[u8]) -> [u8; 4] {

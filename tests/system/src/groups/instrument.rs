@@ -3,6 +3,7 @@
 
 mod capture;
 mod faults;
+mod python;
 mod top;
 
 use std::collections::HashMap;
@@ -51,6 +52,7 @@ pub(crate) fn cases() -> Vec<Case> {
         .chain(faults::cases())
         .chain(capture::cases())
         .chain(top::cases())
+        .chain(python::cases())
         .collect()
 }
 

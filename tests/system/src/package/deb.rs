@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use super::command::{done, output_of};
 use super::files::{File, Layout, Part};
 use super::list::{self, PACKAGES, Package};
-use super::{Work, debug, maintainer, readable, write};
+use super::{Work, debug, maintainer, python, readable, write};
 use crate::build;
 use crate::install;
 use crate::portable;
@@ -71,8 +71,10 @@ impl<'a> Tree<'a> {
         self.documents()?;
 
         let mut control = self.control()?;
-        if self.package.part == Part::Exs {
-            self.library()?;
+        match self.package.part {
+            Part::Exs => self.library()?,
+            Part::Python => python::scripts(self.package.deb, &self.root.join("DEBIAN"))?,
+            _ => {}
         }
         control += &format!("Installed-Size: {}\n", kilobytes(&self.root)?);
         control += &self.words();

@@ -27,6 +27,8 @@ pub(crate) enum Part {
     Exs,
     /// The same for programs that are compiled.
     ExsDevelopment,
+    /// What Python has of the device.
+    Python,
 }
 
 /// The kinds of places.
@@ -42,6 +44,10 @@ pub(crate) enum Place {
     PkgConfig,
     Data,
     Examples,
+    /// The package, of Python's kind.
+    Python,
+    /// What pip and pytest read of it.
+    PythonMetadata,
     Manual(char),
     Bash,
     Zsh,
@@ -113,6 +119,8 @@ pub(crate) struct Layout {
     lib: &'static str,
     zsh: &'static str,
     examples: &'static str,
+    /// What Python looks for packages in, or has to be told to.
+    python: &'static str,
     /// What pkg-config takes for the prefix.
     prefix: String,
 }
@@ -124,7 +132,16 @@ impl Layout {
             lib: "lib",
             zsh: "share/zsh/site-functions",
             examples: "share/doc/exs/examples",
+            python: "share/ferroce/python",
             prefix: prefix.into(),
+        }
+    }
+
+    /// In a wheel, whose root is where Python looks.
+    pub(crate) fn wheel() -> Layout {
+        Layout {
+            python: "",
+            ..Layout::plain("/")
         }
     }
 
@@ -134,6 +151,7 @@ impl Layout {
             lib: "lib/x86_64-linux-gnu",
             zsh: "share/zsh/vendor-completions",
             examples: "share/doc/libexs-dev/examples",
+            python: "lib/python3/dist-packages",
             prefix: "/usr".to_owned(),
         }
     }
@@ -144,6 +162,8 @@ impl Layout {
             lib: "lib64",
             zsh: "share/zsh/site-functions",
             examples: "share/doc/libexs-devel/examples",
+            // Python's own directory has its version there.
+            python: "share/ferroce/python",
             prefix: "/usr".to_owned(),
         }
     }
@@ -160,6 +180,8 @@ impl Layout {
             Place::PkgConfig => lib.join("pkgconfig"),
             Place::Data => "share/ferroce".into(),
             Place::Examples => self.examples.into(),
+            Place::Python => Path::new(self.python).join("ferroce"),
+            Place::PythonMetadata => Path::new(self.python).join(METADATA),
             Place::Manual(section) => format!("share/man/man{section}").into(),
             Place::Bash => "share/bash-completion/completions".into(),
             Place::Zsh => self.zsh.into(),
@@ -227,11 +249,40 @@ pub(crate) fn musl(from: &Path) -> Vec<File> {
         .collect()
 }
 
+/// The directory of a Python package's metadata.
+const METADATA: &str = concat!("ferroce-", env!("CARGO_PKG_VERSION"), ".dist-info");
+
+/// The Python package.
+fn python() -> Result<Vec<File>> {
+    let sources = build::workspace().join("tools/python");
+    let mut files = vec![
+        File {
+            part: Part::Python,
+            place: Place::PythonMetadata,
+            name: "METADATA".to_owned(),
+            content: Content::Template(sources.join("METADATA.in")),
+        },
+        File::copy(
+            Part::Python,
+            Place::PythonMetadata,
+            "entry_points.txt",
+            sources.join("entry_points.txt"),
+        ),
+    ];
+    for (name, path) in listed(&sources.join("ferroce"))? {
+        // Not what Python has compiled there.
+        if path.is_file() {
+            files.push(File::copy(Part::Python, Place::Python, &name, path));
+        }
+    }
+    Ok(files)
+}
+
 /// What is no program or library and belongs to them all the same.
-pub(crate) fn data() -> Vec<File> {
+pub(crate) fn data() -> Result<Vec<File>> {
     let workspace = build::workspace();
     let overview = workspace.join(OVERVIEW);
-    vec![
+    let mut files = vec![
         File::copy(
             Part::Ferroce,
             Place::Data,
@@ -239,7 +290,9 @@ pub(crate) fn data() -> Vec<File> {
             workspace.join(SUPPRESSIONS),
         ),
         File::copy(Part::Ferroce, Place::Manual('7'), "ferroce.7", overview),
-    ]
+    ];
+    files.extend(python()?);
+    Ok(files)
 }
 
 /// The EXS library that is built in `from`, and what belongs to it.

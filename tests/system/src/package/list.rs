@@ -5,7 +5,7 @@ use super::files::Part;
 /// A package, of Debian's kind and of rpm's.
 pub(super) struct Package {
     pub part: Part,
-    /// Its names.
+    /// Its names; empty: there is none of this kind.
     pub deb: &'static str,
     pub rpm: &'static str,
     /// Debian's section.
@@ -136,6 +136,29 @@ pub(super) const PACKAGES: &[Package] = &[
             rpm: &["pkgconf-pkg-config"],
         },
         beside_others: true,
+    },
+    Package {
+        part: Part::Python,
+        deb: "python3-ferroce",
+        // Its directory would have the version of one Python there.
+        rpm: "",
+        section: "python",
+        summary: "RDMA device in software: for tests in Python",
+        description: &[
+            "Devices, faults on command and captures as contexts of Python, and a plugin for \
+             pytest with fixtures, for tests of programs that use RDMA.",
+        ],
+        with: &[Part::Ferroce],
+        depends: Others {
+            deb: &["python3 (>= 3.9)"],
+            rpm: &[],
+        },
+        recommends: NONE,
+        suggests: Others {
+            deb: &["python3-pytest"],
+            rpm: &[],
+        },
+        beside_others: false,
     },
 ];
 

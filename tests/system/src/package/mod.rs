@@ -10,6 +10,7 @@ pub(crate) mod files;
 mod list;
 pub(crate) mod manual;
 pub(crate) mod product;
+mod python;
 mod rpm;
 mod tarball;
 mod wheel;

@@ -20,7 +20,7 @@ impl Build {
     /// All files.
     pub(crate) fn files(&self) -> Result<Vec<File>> {
         let mut files = files::product(&self.product);
-        files.extend(files::data());
+        files.extend(files::data()?);
         files.extend(files::exs(&self.exs)?);
         files.extend(files::manual(&self.manual)?);
         Ok(files)

@@ -32,7 +32,7 @@ pub(super) fn make(work: &Work<'_>) -> Result<Vec<PathBuf>> {
         "{AS_IT_IS}\nName: ferroce\nVersion: {VERSION}\nRelease: 1\nLicense: MIT OR Apache-2.0\n"
     );
     let mut sections = String::new();
-    for package in PACKAGES {
+    for package in PACKAGES.iter().filter(|package| !package.rpm.is_empty()) {
         spec += &head(package, work);
         sections += &listed(package, work, &root)?;
     }

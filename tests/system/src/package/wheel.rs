@@ -1,11 +1,11 @@
-//! A wheel, for pip: no Python in it, but the programs, which pip puts beside the environment's
-//! Python, and what they find from there.
+//! A wheel, for pip: the Python package, and the programs, which pip puts beside the environment's
+//! Python, with what they find from there.
 //!
 //! A wheel can hold no links, so the provider has one name in it, and `ferroce` makes the links
 //! where it runs. Which glibc it needs is in its name, as its files have it.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -17,7 +17,6 @@ use crate::install;
 use crate::portable;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-const SUMMARY: &str = "RDMA device in software: run unmodified RDMA programs on any Linux machine";
 
 /// Makes it.
 pub(super) fn make(work: &Work<'_>) -> Result<PathBuf> {
@@ -38,6 +37,11 @@ pub(super) fn make(work: &Work<'_>) -> Result<PathBuf> {
     // What pip makes executable.
     fs::rename(data.join("data/bin"), data.join("scripts"))?;
 
+    let python = work.files.iter().filter(|file| file.part == Part::Python);
+    for file in python {
+        install::put_all(std::slice::from_ref(file), &Layout::wheel(), &root)?;
+    }
+
     let (major, minor) = newest;
     let tag = format!("py3-none-manylinux_{major}_{minor}_x86_64");
     let information = root.join(format!("ferroce-{VERSION}.dist-info"));
@@ -45,7 +49,7 @@ pub(super) fn make(work: &Work<'_>) -> Result<PathBuf> {
         "Wheel-Version: 1.0\nGenerator: cargo xtask package\nRoot-Is-Purelib: false\nTag: {tag}\n"
     );
     write(&information.join("WHEEL"), &about)?;
-    write(&information.join("METADATA"), &metadata()?)?;
+    describe(&information.join("METADATA"))?;
     for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
         let licence = fs::read_to_string(build::workspace().join(name)).context(name)?;
         write(&information.join("licenses").join(name), &licence)?;
@@ -70,13 +74,12 @@ fn belongs(file: &File) -> bool {
     file.part == Part::Ferroce && place && !link
 }
 
-fn metadata() -> Result<String> {
+/// Appends README to the metadata, as those who show packages want it.
+fn describe(metadata: &Path) -> Result<()> {
+    let fields = fs::read_to_string(metadata).with_context(|| format!("{}", metadata.display()))?;
     let readme = fs::read_to_string(build::workspace().join("README.md")).context("README.md")?;
-    Ok(format!(
-        "Metadata-Version: 2.1\nName: ferroce\nVersion: {VERSION}\nSummary: {SUMMARY}\n\
-         License: MIT OR Apache-2.0\nRequires-Python: >=3\n\
-         Classifier: Operating System :: POSIX :: Linux\n\
-         Classifier: Topic :: System :: Networking\n\
-         Description-Content-Type: text/markdown\n\n{readme}"
-    ))
+    write(
+        metadata,
+        &format!("{fields}Description-Content-Type: text/markdown\n\n{readme}"),
+    )
 }

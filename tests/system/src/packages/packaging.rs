@@ -33,6 +33,19 @@ pub const PYTHON_VENV: &[Need] = &[file(
     "/usr/share/doc/python3-venv/copyright",
 )];
 
+/// The distribution's pytest.
+pub const PYTEST: &[Need] = &[file(
+    "python3-pytest",
+    "/usr/lib/python3/dist-packages/pytest/__init__.py",
+)];
+
+/// Who looks at sources in Python.
+pub const PYTHON_LINT: &[Need] = &[
+    program("mypy", "mypy"),
+    program("flake8", "flake8"),
+    PYTEST[0],
+];
+
 /// Who knows Debian's rules.
 pub const LINTIAN: &[Need] = &[program("lintian", "lintian")];
 

@@ -13,7 +13,8 @@ EXAMPLES:
   ferroce capture
   ferroce capture -w x.pcapng --for 10s
   ferroce capture | wireshark -k -i -
-  ferroce capture --program rping --verbs";
+  ferroce capture --program rping --verbs
+  ferroce capture --json -w x.pcapng | jq .opcode";
 
 /// `ferroce capture`.
 #[derive(Debug, Args)]
@@ -26,6 +27,11 @@ pub(crate) struct Capture {
     /// A line of text for each packet, wherever it goes
     #[arg(long, conflicts_with = "write")]
     pub text: bool,
+
+    /// A JSON object for each packet, one a line, on standard output; with -w FILE beside what is
+    /// written there
+    #[arg(long, conflicts_with = "text")]
+    pub json: bool,
 
     /// Only packets from or to the queue pair of this number, 0x for hexadecimal; may be repeated
     #[arg(long = "qp", value_name = "N", value_parser = number)]

@@ -50,6 +50,15 @@ pub(super) fn transport<'a>(packet: &Packet, data: &'a [u8]) -> &'a [u8] {
     data.get(head..).unwrap_or_default()
 }
 
+/// Likewise, as long as it was: what was not kept is as if it were zeros.
+pub(super) fn whole(packet: &Packet, data: &[u8]) -> Vec<u8> {
+    let bytes = transport(packet, data);
+    let head = data.len() - bytes.len();
+    let mut whole = bytes.to_vec();
+    whole.resize((packet.original as usize).saturating_sub(head), 0);
+    whole
+}
+
 fn ip(port: u16, packet: &Packet, data: &[u8]) -> Frame {
     let header = IpHeader {
         source: packet.from,

@@ -141,6 +141,21 @@ impl Once {
 mod tests {
     use super::*;
 
+    impl Item {
+        /// Something of queue pair 7 of a program.
+        pub(in crate::capture) fn of_rping(time: u64, what: What, data: &[u8]) -> Item {
+            Item {
+                source: Rc::new(CaptureSource {
+                    slot: 1,
+                    pid: 2,
+                    name: "rping".to_owned(),
+                }),
+                record: Record { time, qpn: 7, what },
+                data: data.to_vec(),
+            }
+        }
+    }
+
     const OWN: &str = "192.0.2.1";
 
     fn filter() -> Filter {
@@ -167,19 +182,8 @@ mod tests {
             id: 0,
             flow_label: 0,
         };
-        Item {
-            source: Rc::new(CaptureSource {
-                slot: 1,
-                pid: 2,
-                name: "rping".to_owned(),
-            }),
-            record: Record {
-                time,
-                qpn: 7,
-                what: What::Packet(packet),
-            },
-            data: vec![4, 0, 0xff, 0xff, 0, 0, 0, 5, 0, 0, 0, psn, 0, 0, 0, 0],
-        }
+        let data = [4, 0, 0xff, 0xff, 0, 0, 0, 5, 0, 0, 0, psn, 0, 0, 0, 0];
+        Item::of_rping(time, What::Packet(packet), &data)
     }
 
     #[test]

@@ -7,7 +7,7 @@ use ferroce_wire::cm::attribute;
 use ferroce_wire::mad::{self, QP0, QP1};
 use ferroce_wire::{Bth, Lrh, MadHeader, Packet as Transport, Syndrome, opcode};
 
-use super::frame::transport;
+use super::frame::{transport, whole};
 use super::item::Item;
 use crate::words::{STATES, STATUSES};
 
@@ -69,11 +69,7 @@ fn describe(f: &mut fmt::Formatter<'_>, packet: &Packet, data: &[u8]) -> fmt::Re
         write!(f, ", ack requested")?;
     }
 
-    // What was not kept is as if it were zeros.
-    let mut whole = bytes.to_vec();
-    let head = data.len() - bytes.len();
-    whole.resize((packet.original as usize).saturating_sub(head), 0);
-    if let Ok(parsed) = Transport::parse(&whole) {
+    if let Ok(parsed) = Transport::parse(&whole(packet, data)) {
         headers(f, &parsed)?;
     }
 
@@ -108,16 +104,17 @@ fn headers(f: &mut fmt::Formatter<'_>, packet: &Transport<'_>) -> fmt::Result {
         write!(f, ", payload {}", packet.payload.len())?;
     }
 
-    let management = matches!(packet.bth.dest_qp, QP0 | QP1) && ext.deth.is_some();
-    let header = packet.payload.private().and_then(MadHeader::parse);
-    match header.filter(|_| management) {
-        Some(header) => write!(f, ", {}", message(&header)),
+    match message(packet) {
+        Some(message) => write!(f, ", {message}"),
         None => Ok(()),
     }
 }
 
-/// A MAD in words.
-fn message(header: &MadHeader) -> String {
+/// A MAD in words; none if the packet has none.
+pub(super) fn message(packet: &Transport<'_>) -> Option<String> {
+    let management = matches!(packet.bth.dest_qp, QP0 | QP1) && packet.ext.deth.is_some();
+    let header = packet.payload.private().and_then(MadHeader::parse);
+    let header = header.filter(|_| management)?;
     let names = [
         (attribute::REQ, "REQ"),
         (attribute::MRA, "MRA"),
@@ -132,13 +129,14 @@ fn message(header: &MadHeader) -> String {
         (attribute::APR, "APR"),
     ];
     let name = names.iter().find(|(id, _)| *id == header.attribute);
-    match name.filter(|_| header.class == mad::CLASS_CM) {
+    let name = name.filter(|_| header.class == mad::CLASS_CM);
+    Some(match name {
         Some((_, name)) => format!("CM {name}"),
         None => format!(
             "MAD class {:#04x} method {:#04x} attribute {:#06x}",
             header.class, header.method, header.attribute
         ),
-    }
+    })
 }
 
 /// What was done by verbs.
@@ -169,7 +167,7 @@ pub(super) fn done(item: &Item) -> String {
 }
 
 /// `enum ibv_wc_opcode`, whose values have a gap.
-fn completed(opcode: u32) -> String {
+pub(super) fn completed(opcode: u32) -> String {
     match opcode.checked_sub(128) {
         Some(0) => "RECV".to_owned(),
         Some(1) => "RECV_RDMA_WITH_IMM".to_owned(),
@@ -177,13 +175,13 @@ fn completed(opcode: u32) -> String {
     }
 }
 
-fn named(names: &[&str], value: u32) -> String {
+pub(super) fn named(names: &[&str], value: u32) -> String {
     let name = usize::try_from(value).ok().and_then(|at| names.get(at));
     name.map_or_else(|| value.to_string(), |name| (*name).to_owned())
 }
 
 /// `enum ibv_wr_opcode`.
-const REQUESTS: &[&str] = &[
+pub(super) const REQUESTS: &[&str] = &[
     "RDMA_WRITE",
     "RDMA_WRITE_WITH_IMM",
     "SEND",

@@ -160,6 +160,22 @@ pub(super) const BREAKS: &[Break] = &[
         said: "lines, where 400 is the most",
     },
     Break {
+        gate: "lint/Python's types",
+        what: "a number that is a text",
+        change: Append("tools/python/ferroce/_views.py", "BROKEN: int = 'one'\n"),
+        said: "Incompatible types in assignment",
+    },
+    Break {
+        gate: "lint/Python's style",
+        what: "an import that nobody uses",
+        change: Replace(
+            "tools/python/tests/test_faults.py",
+            "import subprocess\n",
+            "import os\nimport subprocess\n",
+        ),
+        said: "'os' imported but unused",
+    },
+    Break {
         gate: "unit",
         what: "an ICRC whose LRH is zeros instead of ones",
         change: Replace(

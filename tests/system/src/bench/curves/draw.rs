@@ -95,7 +95,10 @@ where
 
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
+        .position(match scheme.falls {
+            true => SeriesLabelPosition::LowerLeft,
+            false => SeriesLabelPosition::UpperLeft,
+        })
         .label_font((FONT, 14))
         .background_style(WHITE.mix(0.85))
         .border_style(BLACK.mix(0.3))

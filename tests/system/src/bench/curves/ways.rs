@@ -38,6 +38,8 @@ pub(super) struct Scheme {
     pub unit: &'static str,
     /// Whether y is drawn by its logarithm.
     pub logarithmic: bool,
+    /// Whether y falls over x: the names then stand where the curves do not begin.
+    pub falls: bool,
     pub ways: &'static [Way],
 }
 
@@ -68,6 +70,7 @@ pub(super) static SCHEMES: &[Scheme] = &[
         y: "bandwidth",
         unit: "Gb/s",
         logarithmic: false,
+        falls: false,
         ways: &[
             way(SOCKETS, |stand, x| bandwidth(&stand.bench, x)),
             way(DEVICE, |stand, x| bandwidth(&stand.bench.alone(), x)),
@@ -91,6 +94,7 @@ pub(super) static SCHEMES: &[Scheme] = &[
         y: "typical latency",
         unit: "us",
         logarithmic: true,
+        falls: false,
         ways: &[
             way(SOCKETS, |stand, x| latency(&stand.bench, x)),
             way(DEVICE, |stand, x| latency(&stand.bench.alone(), x)),
@@ -112,6 +116,7 @@ pub(super) static SCHEMES: &[Scheme] = &[
         y: "bandwidth of all",
         unit: "Gb/s",
         logarithmic: false,
+        falls: true,
         ways: &[
             way(SOCKETS, |stand, x| queue_pairs(&stand.bench, x)),
             way(DEVICE, |stand, x| queue_pairs(&stand.bench.alone(), x)),
@@ -132,6 +137,7 @@ pub(super) static SCHEMES: &[Scheme] = &[
         y: "bandwidth",
         unit: "Gb/s",
         logarithmic: true,
+        falls: true,
         ways: &[
             way("ib_write_bw", |stand, x| {
                 let (server, client) = stand.lossy.ends(x)?;

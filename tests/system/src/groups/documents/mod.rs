@@ -33,6 +33,8 @@ const DOCUMENTS: &[(&str, &str)] = &[
     ("docs/applications.md", include_str!("applications.toml")),
     ("docs/ibta.md", include_str!("ibta.toml")),
     ("docs/faults.md", include_str!("faults.toml")),
+    ("docs/python.md", include_str!("python.toml")),
+    ("docs/tutorial.md", include_str!("tutorial.toml")),
 ];
 
 pub(crate) fn cases() -> Vec<Case> {

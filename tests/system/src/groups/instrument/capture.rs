@@ -259,9 +259,17 @@ fn words(lab: &mut Lab) -> Ending {
         && finished
             .err
             .contains("10 packets captured, 0 records dropped");
-    match good {
+    if !good {
+        return Err(Stop::with("the lines are others", &[&finished]));
+    }
+
+    // Where two things would be written to one place.
+    let mut command = lab.site(place)?.client().ferroce();
+    command.args(["capture", "--json", "-w", "-"]);
+    let refused = process::run(command, &dir, "refused", LIMIT)?;
+    match refused.code() == Some(2) && refused.err.contains("give -w a file") {
         true => Ok(()),
-        false => Err(Stop::with("the lines are others", &[&finished])),
+        false => Err(Stop::with("not refused", &[&refused])),
     }
 }
 

@@ -2,7 +2,8 @@
 //! neither clippy nor rustdoc has a warning, the declared Rust version builds them, they compile
 //! for the other targets, the fuzz targets are programs, the documents' links lead somewhere and
 //! their pages are short, commits say why, files import each other in no large circle and are not
-//! long, and every dependency comes from where it may, under a licence that is allowed.
+//! long, the Python package has types that fit, and every dependency comes from where it may, under
+//! a licence that is allowed.
 
 mod circles;
 mod commits;
@@ -10,6 +11,7 @@ mod declared;
 mod gate;
 mod links;
 mod pages;
+mod python;
 mod shape;
 mod targets;
 
@@ -60,6 +62,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(commits::cases());
     cases.extend(circles::cases());
     cases.extend(shape::cases());
+    cases.extend(python::cases());
     cases
 }
 

@@ -57,6 +57,14 @@ rm exs_copy image copy
 ferroce down
 "#;
 
+/// A device by the Python package, which has found its command.
+const PYTHON_DEVICE: &str = "
+import ferroce
+with ferroce.device() as device, ferroce.fault(loss=0.01, seed=7) as fault:
+    assert ferroce.command() == '/usr/bin/ferroce', ferroce.command()
+    assert device.name == 'ferroce0' and fault.hits == 0
+";
+
 /// A root in which a user is at home.
 struct Place {
     root: Root,
@@ -139,6 +147,7 @@ pub(super) fn whole(lab: &mut Lab, packages: &Path, distribution: Distribution) 
         "ferroce-ibta",
         "libexs1",
         "libexs-dev",
+        "python3-ferroce",
         "ferroce-dbgsym",
     ];
     used(
@@ -153,6 +162,7 @@ pub(super) fn whole(lab: &mut Lab, packages: &Path, distribution: Distribution) 
             }
             user.said(lab, "sh", &["-c", COMPILE])?;
             user.said(lab, "ferroce-ibta", &["run", "--sim", "C09_060_09"])?;
+            user.said(lab, "python3", &["-c", PYTHON_DEVICE])?;
             Ok(())
         },
     )

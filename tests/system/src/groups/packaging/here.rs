@@ -17,15 +17,15 @@ use super::named;
 use super::runs::{LIST, User, said, same};
 
 /// What every pip is told.
-const PIP: &[&str] = &["-m", "pip", "--no-cache-dir", "--disable-pip-version-check"];
+pub(super) const PIP: &[&str] = &["-m", "pip", "--no-cache-dir", "--disable-pip-version-check"];
 
 /// Somewhere to install to, and a home.
-struct Place {
+pub(super) struct Place {
     dir: TempDir,
 }
 
 impl Place {
-    fn new(lab: &mut Lab) -> Result<Place, Stop> {
+    pub(super) fn new(lab: &mut Lab) -> Result<Place, Stop> {
         // The device is to be at 127.0.0.1.
         lab.vacate();
         let dir = tempfile::Builder::new()
@@ -36,7 +36,7 @@ impl Place {
         })
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
@@ -84,10 +84,19 @@ impl Place {
         Ok(kept.map(|line| format!("{line}\n")).collect())
     }
 
-    fn python(&self, lab: &mut Lab, python: &Path, words: &[&str]) -> Ending {
+    pub(super) fn python(&self, lab: &mut Lab, python: &Path, words: &[&str]) -> Ending {
+        self.said(lab, python, words).map(drop)
+    }
+
+    pub(super) fn said(
+        &self,
+        lab: &mut Lab,
+        python: &Path,
+        words: &[&str],
+    ) -> Result<String, Stop> {
         let mut command = self.command();
         command.arg(python).args(words);
-        said(lab, command).map(drop)
+        said(lab, command)
     }
 }
 

@@ -7,6 +7,7 @@
 mod deb;
 mod here;
 mod made;
+mod python;
 mod runs;
 
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ type About = fn(&mut Lab, &Path) -> Ending;
 /// What is tried on this machine.
 const HERE: &[(&str, About)] = &[
     ("wheel", here::wheel),
+    ("pytest, the newest", python::newest),
     ("tarball", here::tarball),
     ("rpm", here::rpm),
     ("auditwheel", made::auditwheel),
@@ -71,6 +73,7 @@ fn short(lab: &mut Lab) -> Parts {
     Ok(vec![
         ("deb".to_owned(), deb::short(lab, &out, DEBIAN_13)),
         ("wheel".to_owned(), here::wheel(lab, &out)),
+        ("pytest".to_owned(), python::at_hand(lab, &out)),
         ("tarball".to_owned(), here::tarball(lab, &out)),
         ("prefix".to_owned(), here::prefix(lab)),
     ])
