@@ -141,11 +141,7 @@ fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
         sides[1].ready_at = Time::from_nanos(rng.below(200_000));
     }
 
-    // Of a generator of its own: what else a seed means stays.
-    let mut choice = Rng::new(seed ^ 0x5ac4);
-    for side in &mut sides {
-        side.selective = choice.pick(&[None, Some(&EARLY), Some(&EARLY), Some(&LITTLE)]);
-    }
+    choose_recovery(seed, &mut sides);
 
     let sends = sends(rng, xrc);
     let shape = Shape {
@@ -176,6 +172,15 @@ fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
         },
         shape,
     )
+}
+
+/// Which sides understand selective acknowledgements, of a generator of its own: what else a seed
+/// means stays.
+fn choose_recovery(seed: u64, sides: &mut [SideOptions; 2]) {
+    let mut choice = Rng::new(seed ^ 0x5ac4);
+    for side in sides {
+        side.selective = choice.pick(&[None, Some(&EARLY), Some(&EARLY), Some(&LITTLE)]);
+    }
 }
 
 /// A link that is as bad as may be, or not at all.
