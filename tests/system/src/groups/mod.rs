@@ -170,7 +170,7 @@ pub(crate) const GROUPS: &[Group] = &[
     Group {
         name: "robust",
         about: "killed processes, hostile datagrams, unusual environments",
-        needs: packages::VERBS,
+        needs: packages::ROBUST,
         product: true,
         company: Company::Alone,
         waits: false,
