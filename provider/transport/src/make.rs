@@ -17,6 +17,7 @@ pub(crate) struct Maker<'a> {
 }
 
 impl<'a> Maker<'a> {
+    #[inline(always)]
     fn bth(&self, opcode: u8, psn: u64, ack_req: bool) -> Bth {
         Bth {
             opcode,
@@ -27,8 +28,9 @@ impl<'a> Maker<'a> {
     }
 
     /// A packet of a SEND or RDMA WRITE, all but the last as long as the path MTU allows (C5-8),
-    /// and how long its payload is.
-    #[inline]
+    /// and how long its payload is. Where new packets are sent it must cost no call, and no copy of
+    /// the packet.
+    #[inline(always)]
     pub(crate) fn message(
         &self,
         wqe: &SendWqe,
@@ -58,6 +60,7 @@ impl<'a> Maker<'a> {
 
     /// The READ request for the responses with these PSNs, the last of which may be the whole
     /// READ's; `None` for another operation.
+    #[inline(always)]
     pub(crate) fn read(
         &self,
         wqe: &SendWqe,
@@ -92,6 +95,7 @@ impl<'a> Maker<'a> {
 
     /// An ATOMIC, ATOMIC WRITE or FLUSH: one packet whose answer is awaited. `None` for another
     /// operation.
+    #[inline(always)]
     pub(crate) fn answered(&self, wqe: &SendWqe, psn: u64, again: bool) -> Option<TxPacket<'a>> {
         let mut ext = Ext {
             xrceth: srq(wqe),
@@ -158,6 +162,7 @@ fn srq(wqe: &SendWqe) -> Option<u32> {
 }
 
 /// A base transport header towards the peer. The P_Key is the default one: its table has one entry.
+#[inline]
 pub(crate) fn request_bth(attr: &QpAttr, psn: u64) -> Bth {
     Bth {
         migreq: true,

@@ -180,6 +180,7 @@ impl Qp {
 
     /// Sends the packet at `psn` of a request again; of a READ what asks for the responses up to
     /// `end`. Returns the bytes of its payload.
+    #[cold]
     pub(crate) fn send_again<S: Sink>(
         &mut self,
         seq: u64,

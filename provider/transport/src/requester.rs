@@ -192,6 +192,7 @@ impl Requester {
     }
 
     /// Books a packet that was sent.
+    #[inline(always)]
     pub(crate) fn sent(&mut self, now: Time, after: u64, end: u64, asks: bool, timeout: u8) {
         if asks {
             if self.next >= self.max && self.timed.is_none() && self.board.is_none() {
@@ -200,8 +201,8 @@ impl Requester {
             self.asked = end;
             self.unasked = 0;
         }
-        if let Some(board) = &mut self.board {
-            board.sent(self.next, end, after - self.next_cost, Some(now));
+        if self.board.is_some() {
+            self.board_sent(now, end, after - self.next_cost);
         }
         self.next = end;
         self.max = self.max.max(end);

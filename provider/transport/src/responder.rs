@@ -163,6 +163,7 @@ impl Qp {
     }
 
     /// Carries out the request with the expected PSN, or refuses it.
+    #[inline(always)]
     fn carry_out<H: Host>(&mut self, now: Time, packet: &Packet<'_>, host: &mut H) {
         let psn = self.resp.epsn;
         let selected = match packet.ext.xrceth {
@@ -202,6 +203,7 @@ impl Qp {
 
     /// A request ahead of an earlier one. It is kept where both sides know what that is good for,
     /// and the peer will be told; else the peer is to go back.
+    #[cold]
     fn on_early<H: Host>(&mut self, packet: &Packet<'_>, host: &mut H) {
         host.note(Note::OutOfSequence);
         // One NAK a gap; the peer goes back.
@@ -227,6 +229,7 @@ impl Qp {
     }
 
     /// Goes on with what came early, up to the next gap or the first that is refused.
+    #[cold]
     fn carry_out_early<H: Host>(&mut self, now: Time, host: &mut H) {
         let Some(mut early) = self.resp.early.take() else {
             return;

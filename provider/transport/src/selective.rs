@@ -42,10 +42,20 @@ impl Requester {
 
     /// There was news, or the first packet of a flight went out: from now on it is waited for the
     /// next.
+    #[inline]
     pub(crate) fn expect_news(&mut self, now: Time) {
         if self.peer == Peer::Selective {
             self.probes = 0;
             self.timers.probe = self.probe_at(now);
+        }
+    }
+
+    /// The next packet was sent, and the scoreboard is to know.
+    #[cold]
+    pub(crate) fn board_sent(&mut self, now: Time, end: u64, cost: u64) {
+        let next = self.next;
+        if let Some(board) = &mut self.board {
+            board.sent(next, end, cost, Some(now));
         }
     }
 
@@ -56,7 +66,16 @@ impl Requester {
 
     /// Everything before `to` has come: the scoreboard moves on, and goes if it has no more to say.
     /// Returns a round-trip time, if there is one.
+    #[inline]
     pub(crate) fn board_passes(&mut self, now: Time, to: u64) -> Option<Duration> {
+        match self.board {
+            None => None,
+            Some(_) => self.move_board(now, to),
+        }
+    }
+
+    #[cold]
+    fn move_board(&mut self, now: Time, to: u64) -> Option<Duration> {
         let board = self.board.as_mut()?;
         let news = board.passes(to, now, self.rtt, &mut self.reordering);
         if board.is_settled() {
