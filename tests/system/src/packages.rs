@@ -93,17 +93,6 @@ pub const VERBS: &[Need] = &[
     program("gcc", "cc"),
     file("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
     program("iproute2", "ip"),
-    program("util-linux", "nsenter"),
-    program("tshark", "tshark"),
-];
-
-/// What the tests of unusual surroundings run: the same, on a network that loses packets, too.
-pub const ROBUST: &[Need] = &[
-    program("perftest", "ib_write_bw"),
-    program("ibverbs-utils", "ibv_devinfo"),
-    program("gcc", "cc"),
-    file("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
-    program("iproute2", "ip"),
     program("nftables", "nft"),
     program("util-linux", "nsenter"),
     program("tshark", "tshark"),

@@ -4,16 +4,10 @@ use crate::link::LinkConfig;
 use crate::memory::BASE;
 use crate::plan::{self, Cell, SRQS, Shape, SidePlan};
 use crate::rng::Rng;
-use crate::side::SideOptions;
+use crate::side::{SideOptions, choose_recovery};
 use crate::watch;
 use crate::world::{Action, LIMIT, Options, World};
-use ferroce_transport::{
-    Duration, EarlyMemory, QpAttr, QpCap, QpState, QpType, SendOp, Time, WcStatus,
-};
-
-/// Where sides keep what comes early: as much as they like, or a few packets.
-static EARLY: EarlyMemory = EarlyMemory::new(1 << 30);
-static LITTLE: EarlyMemory = EarlyMemory::new(9000);
+use ferroce_transport::{Duration, QpAttr, QpCap, QpState, QpType, SendOp, Time, WcStatus};
 
 /// What a run came to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -172,15 +166,6 @@ fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
         },
         shape,
     )
-}
-
-/// Which sides understand selective acknowledgements, of a generator of its own: what else a seed
-/// means stays.
-fn choose_recovery(seed: u64, sides: &mut [SideOptions; 2]) {
-    let mut choice = Rng::new(seed ^ 0x5ac4);
-    for side in sides {
-        side.selective = choice.pick(&[None, Some(&EARLY), Some(&EARLY), Some(&LITTLE)]);
-    }
 }
 
 /// A link that is as bad as may be, or not at all.

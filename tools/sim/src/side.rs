@@ -2,6 +2,7 @@
 
 use crate::host::SimHost;
 use crate::plan::{PlannedSend, SidePlan};
+use crate::rng::Rng;
 use crate::wire::{self, SimSink};
 use crate::world::{Options, QPN};
 use ferroce_transport::state::transition;
@@ -11,6 +12,10 @@ use ferroce_transport::{
 };
 use ferroce_wire::icrc::Flow;
 use smallvec::SmallVec;
+
+/// Where sides keep what comes early: as much as they like, or a few packets.
+static EARLY: EarlyMemory = EarlyMemory::new(1 << 30);
+static LITTLE: EarlyMemory = EarlyMemory::new(9000);
 
 /// One side's settings.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +46,15 @@ pub struct SideOptions {
     pub selective: Option<&'static EarlyMemory>,
     /// When the side reaches RTS.
     pub ready_at: Time,
+}
+
+/// Which sides understand selective acknowledgements, of a generator of its own: what else a seed
+/// means stays.
+pub(crate) fn choose_recovery(seed: u64, sides: &mut [SideOptions; 2]) {
+    let mut choice = Rng::new(seed ^ 0x5ac4);
+    for side in sides {
+        side.selective = choice.pick(&[None, Some(&EARLY), Some(&EARLY), Some(&LITTLE)]);
+    }
 }
 
 /// One host with its queue pair and application.

@@ -170,7 +170,7 @@ pub(crate) const GROUPS: &[Group] = &[
     Group {
         name: "robust",
         about: "killed processes, hostile datagrams, unusual environments",
-        needs: packages::ROBUST,
+        needs: packages::VERBS,
         product: true,
         company: Company::Alone,
         waits: false,

@@ -1,4 +1,4 @@
-//! Hosts that lose packets, by the kernel's packet filter: at random, one by one, whatever they are.
+//! Hosts that lose packets, by the kernel's packet filter: at random, one by one, of whatever kind.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
