@@ -92,6 +92,8 @@ pub struct Hca {
     gso: bool,
     /// Packets for processes of this device go through memory.
     loopback: bool,
+    /// Whether reliable connections speak selective acknowledgements with those that do.
+    selective: bool,
     /// The ways to such processes.
     pub(crate) rings: Ways,
     /// Where such processes put packets for us.
@@ -151,6 +153,10 @@ impl Hca {
             generation: forks::count(),
             gso: switches::enabled(switches::GSO),
             loopback: switches::enabled(switches::LOOPBACK),
+            selective: switches::is_selective().unwrap_or_else(|error| {
+                tracing::warn!("{error}: go-back-n");
+                false
+            }),
             rings: Ways::default(),
             inbox: Inbox::new(attachment.inbox.memory)?,
             next_handle: AtomicU32::new(1),
@@ -286,6 +292,11 @@ impl Hca {
     /// Whether an address is one of the port's.
     pub(crate) fn has_address(&self, ip: IpAddr) -> bool {
         self.gids.read().iter().any(|g| g.addr == ip)
+    }
+
+    /// Whether reliable connections speak selective acknowledgements with those that do.
+    pub(crate) fn is_selective(&self) -> bool {
+        self.selective
     }
 
     /// Whether sockets may be given runs.

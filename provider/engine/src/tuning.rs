@@ -138,6 +138,10 @@ pub(crate) const SETTLE_TIME: Duration = Duration::from_millis(20);
 /// anew.
 pub(crate) const FLOWS: usize = 1 << 10;
 
+/// Bytes of request packets that came before an earlier one, kept by all queue pairs of a process
+/// together. What finds no room has to come again.
+pub(crate) const EARLY_BYTES: usize = 64 << 20;
+
 // Rings between processes of a device (`port::ring`).
 
 /// A ring that is empty begins again at its start when so many bytes of it have been used.

@@ -2,7 +2,7 @@
 
 use bitflags::bitflags;
 
-use crate::{Access, QpType};
+use crate::{Access, EarlyMemory, QpType};
 
 /// `enum ibv_qp_state`, same values.
 #[repr(u32)]
@@ -195,4 +195,8 @@ pub struct QpConfig {
     /// Local ACK Timeouts are so many times as long as the attributes say, for peers that somebody
     /// stops; 0 and 1: as they say.
     pub stretch: u32,
+    /// Where a reliable service keeps request packets that come early. With it, selective
+    /// acknowledgements are understood and spoken with a peer that does so too; without, a loss is
+    /// recovered from by going back (go-back-N), as the specification has it.
+    pub selective: Option<&'static EarlyMemory>,
 }

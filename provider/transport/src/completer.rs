@@ -19,7 +19,9 @@ impl Qp {
         if psn >= self.req.max || psn + 1 < una {
             return;
         }
+        self.meet(packet);
         match packet.info.operation {
+            Operation::SelectiveAcknowledge => self.on_selective(now, psn, packet, host),
             Operation::Acknowledge => {
                 if let Some(aeth) = packet.ext.aeth {
                     self.on_acknowledge(now, psn, aeth, host);
@@ -47,7 +49,7 @@ impl Qp {
 
     /// Notes how far the peer's credits allow messages to go (section 9.7.7.2). The limit never
     /// falls: receive requests are not taken back.
-    fn take_credits(&mut self, aeth: Aeth) {
+    pub(crate) fn take_credits(&mut self, aeth: Aeth) {
         let Syndrome::Ack(code) = aeth.kind() else {
             return;
         };
@@ -66,7 +68,7 @@ impl Qp {
     /// Everything before `to` is acknowledged, as far as no response is missing. Returns whether
     /// one is.
     #[must_use]
-    fn progress<H: Host>(&mut self, now: Time, to: u64, host: &mut H) -> bool {
+    pub(crate) fn progress<H: Host>(&mut self, now: Time, to: u64, host: &mut H) -> bool {
         let (to, missing) = match self.req.awaited.front() {
             Some(a) if to > a.start.max(self.req.una) => (a.start.max(self.req.una), true),
             _ => (to, false),
@@ -120,25 +122,24 @@ impl Qp {
         }
 
         debug_assert!(req.cursor >= self.sq.base());
+        let sample = req.board_passes(now, to);
         let rtt = match req.timed {
             Some((psn, sent)) if psn < to => {
                 req.timed = None;
-                let rtt = now - sent;
-                req.rtt = if req.rtt.is_zero() {
-                    rtt
-                } else {
-                    req.rtt - req.rtt / 8 + rtt / 8
-                };
-                Some(rtt)
+                Some(now - sent)
             }
-            _ => None,
+            _ => sample,
         };
+        if let Some(rtt) = rtt {
+            req.sample(rtt);
+        }
 
         req.timers.ack = if req.una < req.max && req.next > req.una {
             req.timers.ack_deadline(now, self.attr.timeout)
         } else {
             None
         };
+        req.expect_news(now);
 
         if bytes > 0 || rtt.is_some() {
             host.path_signal(PathSignal::Acked {
@@ -152,7 +153,7 @@ impl Qp {
     }
 
     /// A response is missing, as the later PSN `seen` shows (an implied NAK).
-    fn lost_response<H: Host>(&mut self, now: Time, seen: u64, host: &mut H) {
+    pub(crate) fn lost_response<H: Host>(&mut self, now: Time, seen: u64, host: &mut H) {
         if self.attr.qp_state == QpState::Err {
             return;
         }
@@ -374,25 +375,5 @@ impl Qp {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::QpConfig;
-    use ferroce_wire::CreditCode;
-
-    #[test]
-    fn the_limit_never_falls_and_wraps_with_the_message_numbers() {
-        let mut qp = Qp::new(QpConfig::default());
-        let mut limit = |msn: u32, count: Option<u32>| {
-            let code = count.map_or(CreditCode::UNLIMITED, CreditCode::for_count);
-            qp.take_credits(Aeth::new(Syndrome::Ack(code), msn));
-            qp.req.limit
-        };
-        assert_eq!(limit(0xff_fffe, Some(1)), Some(0xff_ffff));
-        assert_eq!(limit(0xff_fffd, Some(1)), Some(0xff_ffff), "an old one");
-        assert_eq!(limit(0xff_ffff, Some(4)), Some(3));
-        assert_eq!(limit(0xff_ffff, Some(2)), Some(3));
-        assert_eq!(limit(1, Some(2)), Some(3));
-        assert_eq!(limit(2, Some(2)), Some(4));
-        assert_eq!(limit(2, None), None);
-    }
-}
+#[path = "completer_tests.rs"]
+mod tests;

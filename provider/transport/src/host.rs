@@ -51,6 +51,11 @@ pub enum PathSignal {
     },
     /// A gap was seen (PSN sequence error NAK, or missing response).
     Loss,
+    /// Packets were lost and are sent again one by one: others have come that were sent later.
+    Lost {
+        /// Their payload bytes.
+        bytes: u32,
+    },
     /// The Local ACK Timeout fired.
     Timeout,
     /// The peer says by a CNP that a packet of ours came to it with a mark of congestion.

@@ -12,17 +12,21 @@
 
 #[allow(missing_docs)] // the attributes' names are the verbs' own
 mod attr;
+mod board;
 mod budget;
 mod completer;
 pub mod congestion;
+mod early;
 mod error;
 mod execute;
 mod guided;
 mod host;
 mod injected;
 mod local;
+mod make;
 mod modify;
 mod packets;
+mod peer;
 mod ping_pong;
 mod qp;
 mod recv_queue;
@@ -32,6 +36,7 @@ mod respond;
 mod responder;
 mod ring;
 mod room;
+mod selective;
 mod send_queue;
 mod standing;
 pub mod state;
@@ -45,6 +50,7 @@ mod unreliable;
 mod xrc;
 
 pub use attr::*;
+pub use early::EarlyMemory;
 pub use error::{ModifyError, PostError};
 pub use host::*;
 pub use injected::Injected;

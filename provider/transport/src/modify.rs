@@ -1,5 +1,6 @@
 //! `modify`: checks against the state table, ranges of values, then the transition itself.
 
+use crate::peer::Peer;
 use crate::resources::MAX_RD_ATOMIC;
 use crate::state;
 use crate::trace::entered;
@@ -57,6 +58,9 @@ impl Qp {
             (QpState::Rtr, QpState::Rts) => {
                 self.req
                     .connect(self.attr.sq_psn, self.sq.end(), &self.attr);
+                if self.config.selective.is_some() && !self.is_unreliable() {
+                    self.req.peer = Peer::Unknown;
+                }
             }
             (_, QpState::Sqd) => {
                 self.attr.sq_draining |= from != QpState::Sqd;

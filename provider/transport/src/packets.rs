@@ -5,11 +5,10 @@
 //! Whether a request may begin at all was decided before, in `requester`.
 
 use crate::budget::Budget;
+use crate::make::Maker;
 use crate::requester::{Awaited, Flow};
-use crate::send_queue::SendWqe;
 use crate::tuning::ACK_REQUEST_SPACING;
-use crate::{Dest, Gather, MemoryError, Qp, QpAttr, SendFlags, SendOp, Sink, Time, TxPacket};
-use ferroce_wire::{AtomicEth, Bth, Ext, Reth, opcode};
+use crate::{MemoryError, Qp, Sink, Time};
 
 impl Qp {
     /// Sends packets of the SEND or RDMA WRITE at the cursor, all but the last as long as the path
@@ -27,6 +26,12 @@ impl Qp {
             return Ok(Flow::Blocked);
         };
 
+        let make = Maker {
+            sq,
+            attr,
+            base,
+            selective: req.shows(),
+        };
         let mtu = attr.path_mtu;
         let window = u64::from(window);
         let spacing = ACK_REQUEST_SPACING.min(window / 4);
@@ -36,10 +41,10 @@ impl Qp {
             }
 
             let k = req.next - wqe.first;
-            let (first, last) = (k == 0, req.next + 1 == wqe.end);
+            let last = req.next + 1 == wqe.end;
             let after = wqe.cost_at(k + 1, mtu);
-            let in_flight = after - req.una_cost;
-            if !req.fits(in_flight, window) {
+            let in_flight = after.saturating_sub(req.base_cost());
+            if !req.fits(in_flight, window) || !req.reaches() {
                 return Ok(Flow::Blocked);
             }
 
@@ -48,22 +53,7 @@ impl Qp {
             let ack_req = last
                 || req.unasked + u64::from(len) >= spacing
                 || in_flight + u64::from(mtu) > window;
-            let (opcode, ext) = message_headers(wqe, first, last, base);
-            let packet = TxPacket {
-                bth: Bth {
-                    opcode,
-                    solicited: last && wqe.flags.contains(SendFlags::SOLICITED),
-                    pad: Bth::pad_for(len as usize),
-                    ack_req,
-                    ..request_bth(attr, req.next)
-                },
-                ext,
-                payload: sq.gather(wqe, offset, len),
-                again: req.next < req.max,
-                ah: None,
-                srq: 0,
-            };
-
+            let (packet, _) = make.message(wqe, req.next, ack_req, req.next < req.max);
             sink.packet(&packet)?;
             budget.spend(len);
             req.unasked += u64::from(len);
@@ -89,10 +79,13 @@ impl Qp {
         let Some(wqe) = sq.wqe(req.cursor) else {
             return Ok(Flow::Blocked);
         };
-        let SendOp::Read { va, rkey } = wqe.op else {
-            return Ok(Flow::Blocked);
-        };
 
+        let make = Maker {
+            sq,
+            attr,
+            base,
+            selective: req.shows(),
+        };
         let mtu = attr.path_mtu;
         while req.next < wqe.end {
             if budget.is_spent() {
@@ -101,42 +94,23 @@ impl Qp {
 
             let again = req.next < req.max;
             let end = if again {
-                let i = req.awaited.partition_point(|a| a.end <= req.next);
-                req.awaited.get(i).map_or(wqe.end, |a| a.end)
+                req.chunk_end(req.next).min(wqe.end)
             } else {
                 let share = window / u32::from(attr.max_rd_atomic.clamp(1, 4));
                 wqe.end.min(req.next + u64::from(share / mtu).max(1))
             };
             let after = wqe.cost_at(end - wqe.first, mtu);
-            if !req.fits(after - req.una_cost, u64::from(window))
+            let in_flight = after.saturating_sub(req.base_cost());
+            if !req.fits(in_flight, u64::from(window))
+                || !req.reaches()
                 || !again && req.awaited.len() >= usize::from(attr.max_rd_atomic.max(1))
             {
                 return Ok(Flow::Blocked);
             }
 
-            let offset = ((req.next - wqe.first) * u64::from(mtu)) as u32;
-            let until = ((end - wqe.first) * u64::from(mtu)).min(u64::from(wqe.len)) as u32;
-            let packet = TxPacket {
-                bth: Bth {
-                    opcode: opcode::RC_READ_REQUEST | base,
-                    ack_req: true,
-                    ..request_bth(attr, req.next)
-                },
-                ext: Ext {
-                    reth: Some(Reth {
-                        va: va.wrapping_add(u64::from(offset)),
-                        rkey,
-                        len: until - offset,
-                    }),
-                    xrceth: srq(wqe),
-                    ..Ext::default()
-                },
-                payload: Gather::None,
-                again,
-                ah: None,
-                srq: 0,
+            let Some(packet) = make.read(wqe, req.next, end, again) else {
+                return Ok(Flow::Blocked);
             };
-
             sink.packet(&packet)?;
             budget.spend(0);
             if !again {
@@ -166,66 +140,22 @@ impl Qp {
             return Ok(Flow::Blocked);
         };
 
-        let mut ext = Ext {
-            xrceth: srq(wqe),
-            ..Ext::default()
-        };
-
-        let mut payload = Gather::None;
-        let opcode = match wqe.op {
-            SendOp::CompareSwap {
-                va,
-                rkey,
-                compare,
-                swap,
-            } => {
-                ext.atomic = Some(AtomicEth {
-                    va,
-                    rkey,
-                    swap_add: swap,
-                    compare,
-                });
-                opcode::RC_COMPARE_SWAP
-            }
-            SendOp::FetchAdd { va, rkey, add } => {
-                ext.atomic = Some(AtomicEth {
-                    va,
-                    rkey,
-                    swap_add: add,
-                    compare: 0,
-                });
-                opcode::RC_FETCH_ADD
-            }
-            SendOp::AtomicWrite { va, rkey } => {
-                let len = wqe.len;
-                ext.reth = Some(Reth { va, rkey, len });
-                payload = sq.gather(wqe, 0, len);
-                opcode::RC_ATOMIC_WRITE
-            }
-            SendOp::Flush(flush) => {
-                let (feth, reth) = flush.headers();
-                (ext.feth, ext.reth) = (Some(feth), Some(reth));
-                opcode::RC_FLUSH
-            }
-            _ => return Ok(Flow::Blocked),
-        };
-
         if budget.is_spent() {
             return Ok(Flow::Spent);
         }
+        if !req.reaches() {
+            return Ok(Flow::Blocked);
+        }
 
         let again = req.next < req.max;
-        let packet = TxPacket {
-            bth: Bth {
-                opcode: opcode | base,
-                ack_req: true,
-                ..request_bth(attr, req.next)
-            },
-            ext,
-            payload,
-            again,
-            ah: None,
-            srq: 0,
+        let make = Maker {
+            sq,
+            attr,
+            base,
+            selective: req.shows(),
+        };
+        let Some(packet) = make.answered(wqe, req.next, again) else {
+            return Ok(Flow::Blocked);
         };
 
         sink.packet(&packet)?;
@@ -247,91 +177,38 @@ impl Qp {
 
         Ok(Flow::Done)
     }
-}
 
-/// The peer's shared receive queue, where the request names one (XRC).
-#[inline]
-fn srq(wqe: &SendWqe) -> Option<u32> {
-    match wqe.dest {
-        Dest::XrcSrq(srq) => Some(srq & 0xff_ffff),
-        _ => None,
+    /// Sends the packet at `psn` of a request again; of a READ what asks for the responses up to
+    /// `end`. Returns the bytes of its payload.
+    #[cold]
+    pub(crate) fn send_again<S: Sink>(
+        &mut self,
+        seq: u64,
+        psn: u64,
+        end: u64,
+        sink: &mut S,
+    ) -> Result<u32, MemoryError> {
+        let Some(wqe) = self.sq.wqe(seq) else {
+            return Ok(0);
+        };
+
+        let make = Maker {
+            sq: &self.sq,
+            attr: &self.attr,
+            base: self.opcode_base,
+            selective: self.req.shows(),
+        };
+        let (packet, len) = if wqe.is_answered() {
+            let packet = make.read(wqe, psn, end, true);
+            (packet.or_else(|| make.answered(wqe, psn, true)), 0)
+        } else {
+            let (packet, len) = make.message(wqe, psn, true, true);
+            (Some(packet), len)
+        };
+
+        if let Some(packet) = packet {
+            sink.packet(&packet)?;
+        }
+        Ok(len)
     }
-}
-
-/// A base transport header towards the peer. The P_Key is the default one: its table has one entry.
-pub(crate) fn request_bth(attr: &QpAttr, psn: u64) -> Bth {
-    Bth {
-        migreq: true,
-        pkey: 0xffff,
-        dest_qp: attr.dest_qp_num,
-        psn: psn as u32 & 0xff_ffff,
-        ..Bth::default()
-    }
-}
-
-/// Opcode and extended headers of a packet of a SEND or RDMA WRITE, for the service whose opcodes
-/// begin at `base`.
-#[inline]
-pub(crate) fn message_headers(wqe: &SendWqe, first: bool, last: bool, base: u8) -> (u8, Ext) {
-    use opcode::*;
-
-    let pick = |only, begin, middle, end| match (first, last) {
-        (true, true) => only,
-        (true, false) => begin,
-        (false, false) => middle,
-        (false, true) => end,
-    };
-
-    let mut ext = Ext::default();
-    let opcode = match wqe.op {
-        SendOp::SendWithImm(imm) => {
-            ext.imm = last.then_some(imm);
-            pick(
-                RC_SEND_ONLY_IMM,
-                RC_SEND_FIRST,
-                RC_SEND_MIDDLE,
-                RC_SEND_LAST_IMM,
-            )
-        }
-        SendOp::SendWithInv(key) => {
-            ext.ieth = last.then_some(key);
-            pick(
-                RC_SEND_ONLY_INV,
-                RC_SEND_FIRST,
-                RC_SEND_MIDDLE,
-                RC_SEND_LAST_INV,
-            )
-        }
-        SendOp::Write { va, rkey } => {
-            ext.reth = first.then_some(Reth {
-                va,
-                rkey,
-                len: wqe.len,
-            });
-            pick(
-                RC_WRITE_ONLY,
-                RC_WRITE_FIRST,
-                RC_WRITE_MIDDLE,
-                RC_WRITE_LAST,
-            )
-        }
-        SendOp::WriteWithImm { va, rkey, imm } => {
-            ext.reth = first.then_some(Reth {
-                va,
-                rkey,
-                len: wqe.len,
-            });
-            ext.imm = last.then_some(imm);
-            pick(
-                RC_WRITE_ONLY_IMM,
-                RC_WRITE_FIRST,
-                RC_WRITE_MIDDLE,
-                RC_WRITE_LAST_IMM,
-            )
-        }
-        _ => pick(RC_SEND_ONLY, RC_SEND_FIRST, RC_SEND_MIDDLE, RC_SEND_LAST),
-    };
-
-    ext.xrceth = srq(wqe);
-    (opcode | base, ext)
 }

@@ -276,6 +276,7 @@ impl Qp {
         if self.req.timers.ack.is_some_and(|t| t <= now) {
             self.on_ack_timeout(host);
         }
+        self.on_recovery_timers(now, host);
     }
 
     /// Moves to ERR on the host's behalf (a CQ overflow, say), flushes, and raises `event` if there
@@ -296,6 +297,7 @@ impl Qp {
     pub(crate) fn enter_error<H: Host>(&mut self, host: &mut H) {
         self.enter(QpState::Err);
         self.attr.sq_draining = false;
+        self.resp.early = None;
         self.req.timers.stop();
         self.flush(host);
         // The queues of an XRC target's domain are not its own: there is no last request to reach.

@@ -4,7 +4,9 @@
 //! PSNs are kept extended to 64 bits, so that order needs no modular arithmetic; the low 24 bits go
 //! on the wire. The packets themselves are made in `packets`; what answers do is in `completer`.
 
+use crate::board::{Board, Reordering};
 use crate::budget::Budget;
+use crate::peer::Peer;
 use crate::send_queue::{self, SendWqe};
 use crate::timer::Timers;
 use crate::tuning::{LOSS_FREE_PACKETS, MIN_MESSAGE_COST};
@@ -79,6 +81,13 @@ pub(crate) struct Requester {
     pub timers: Timers,
     /// Packets sent, for whoever wants to know whether there were any.
     pub packets: u64,
+    /// Whether the peer understands selective acknowledgements.
+    pub peer: Peer,
+    /// What has become of each packet, while something is missing.
+    pub board: Option<Box<Board>>,
+    pub reordering: Reordering,
+    /// Probes sent since there was news.
+    pub probes: u8,
 }
 
 /// Why sending of one request paused.
@@ -145,6 +154,7 @@ impl Requester {
         self.fault = None;
         self.timed = None;
         self.gap = None;
+        self.drop_board();
     }
 
     /// Goes back to the oldest unacknowledged PSN.
@@ -157,12 +167,19 @@ impl Requester {
         self.unasked = 0;
         self.timed = None; // Karn: what was sent twice cannot be timed.
         self.timers.ack = None;
+        self.drop_board();
     }
 
     /// May a packet after which `in_flight` bytes are outstanding be sent? One always may; and one
     /// more where nothing on its way asks for an answer that would move the window.
     pub(crate) fn fits(&self, in_flight: u64, window: u64) -> bool {
         self.next == self.una || in_flight <= window || self.asked <= self.una
+    }
+
+    /// Where the READ request that asks for `psn` ends.
+    pub(crate) fn chunk_end(&self, psn: u64) -> u64 {
+        let i = self.awaited.partition_point(|a| a.end <= psn);
+        self.awaited.get(i).map_or(u64::MAX, |a| a.end)
     }
 
     /// Do the peer's credits allow the next message to consume a receive request (section 9.7.7.2)?
@@ -175,13 +192,17 @@ impl Requester {
     }
 
     /// Books a packet that was sent.
+    #[inline(always)]
     pub(crate) fn sent(&mut self, now: Time, after: u64, end: u64, asks: bool, timeout: u8) {
         if asks {
-            if self.next >= self.max && self.timed.is_none() {
+            if self.next >= self.max && self.timed.is_none() && self.board.is_none() {
                 self.timed = Some((self.next, now));
             }
             self.asked = end;
             self.unasked = 0;
+        }
+        if self.board.is_some() {
+            self.board_sent(now, end, after - self.next_cost);
         }
         self.next = end;
         self.max = self.max.max(end);
@@ -189,6 +210,7 @@ impl Requester {
         self.packets += 1;
         if self.timers.ack.is_none() {
             self.timers.ack = self.timers.ack_deadline(now, timeout);
+            self.expect_news(now);
         }
     }
 }
@@ -225,6 +247,13 @@ impl Qp {
                 || self.req.timers.rnr.is_some()
             {
                 return false;
+            }
+            if self.req.board.is_some() {
+                match self.resend(now, window, budget, host, sink) {
+                    Flow::Done => {}
+                    Flow::Blocked => return false,
+                    Flow::Spent => return true,
+                }
             }
             if self.req.cursor == self.req.started && !self.start_next(now, window, host) {
                 return false;
@@ -280,7 +309,7 @@ impl Qp {
             let first_cost = u64::from(wqe.len.min(mtu)).max(MIN_MESSAGE_COST);
             if self.req.max - self.req.una + packets > MAX_OUTSTANDING
                 || !self.req.fits(
-                    self.req.next_cost - self.req.una_cost + first_cost,
+                    self.req.next_cost.saturating_sub(self.req.base_cost()) + first_cost,
                     u64::from(window),
                 )
                 || wqe.consumes_receive() && !self.req.credited()
@@ -348,34 +377,5 @@ impl Qp {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn credits_hold_across_the_wrap_of_message_numbers() {
-        for start in [0u32, 7, 0xff_fffd, 0xff_ffff] {
-            let at = |n: u32| start.wrapping_add(n) & 0xff_ffff;
-            let mut req = Requester {
-                max: 1,
-                limit: Some(at(3)),
-                ..Requester::default()
-            };
-            // Three within the limit, one more to try, then no more while anything is outstanding.
-            for (started, may) in [
-                (0, true),
-                (1, true),
-                (2, true),
-                (3, true),
-                (4, false),
-                (9, false),
-            ] {
-                req.ssn = at(started);
-                assert_eq!(req.credited(), may, "{start:#x} + {started}");
-            }
-            req.una = 1;
-            assert!(req.credited(), "stale credits do not stop an idle queue");
-            req.limit = None;
-            assert!(req.credited());
-        }
-    }
-}
+#[path = "requester_tests.rs"]
+mod tests;

@@ -4,6 +4,7 @@
 use crate::budget::Budget;
 use crate::resources::Answer;
 use crate::{Gather, Host, MemoryError, Qp, QpEvent, QpState, Sink, TxPacket};
+use ferroce_wire::selective::Came;
 use ferroce_wire::{Aeth, Bth, CreditCode, Ext, NakCode, Psn, Syndrome, opcode};
 
 impl Qp {
@@ -25,7 +26,7 @@ impl Qp {
         if let Some((syndrome, psn)) = self.resp.nak.take() {
             self.resp.ack_pending = false;
             self.send_aeth(syndrome, psn, sink);
-        } else if !hold {
+        } else if !hold || self.resp.early.is_some() {
             self.send_ack(sink);
         }
         false
@@ -36,7 +37,14 @@ impl Qp {
         if self.resp.ack_owed() {
             self.resp.ack_pending = false;
             let psn = self.resp.epsn.prev();
-            self.send_aeth(Syndrome::Ack(self.credits()), psn, sink);
+            let syndrome = Syndrome::Ack(self.credits());
+            match &self.resp.early {
+                None => self.send_aeth(syndrome, psn, sink),
+                Some(early) => {
+                    let came = early.came(self.resp.epsn);
+                    self.send_came(syndrome, psn, &came, sink);
+                }
+            }
         }
     }
 
@@ -57,12 +65,13 @@ impl Qp {
             pad: Bth::pad_for(len as usize),
             pkey: 0xffff,
             dest_qp: self.attr.dest_qp_num,
+            selective: self.resp.selective,
             psn: psn.value(),
             ..Bth::default()
         }
     }
 
-    fn send_aeth<S: Sink>(&mut self, syndrome: Syndrome, psn: Psn, sink: &mut S) {
+    fn send_aeth<S: Sink>(&self, syndrome: Syndrome, psn: Psn, sink: &mut S) {
         let packet = TxPacket {
             bth: self.response_bth(opcode::RC_ACKNOWLEDGE, psn, 0),
             ext: Ext {
@@ -75,6 +84,28 @@ impl Qp {
             srq: 0,
         };
         // Nothing is gathered, so nothing can fail.
+        let _ = sink.packet(&packet);
+    }
+
+    /// Sends an acknowledgement that says what has come beyond a gap, too.
+    fn send_came<S: Sink>(&self, syndrome: Syndrome, psn: Psn, came: &Came, sink: &mut S) {
+        let bitmap = came.as_bytes();
+        if bitmap.is_empty() {
+            return self.send_aeth(syndrome, psn, sink);
+        }
+
+        let packet = TxPacket {
+            bth: self.response_bth(opcode::RC_SELECTIVE_ACKNOWLEDGE, psn, bitmap.len() as u32),
+            ext: Ext {
+                aeth: Some(Aeth::new(syndrome, self.resp.msn)),
+                ..Ext::default()
+            },
+            payload: Gather::Bytes(bitmap),
+            again: false,
+            ah: None,
+            srq: 0,
+        };
+        // The bytes are at hand, so nothing can fail.
         let _ = sink.packet(&packet);
     }
 

@@ -5,6 +5,7 @@
 //! state; what is merely out of order, duplicate or too early does not. Nothing is sent from here
 //! (see `respond`).
 
+use crate::early::Early;
 use crate::resources::Resources;
 use crate::trace::Hex;
 use crate::{
@@ -53,6 +54,10 @@ pub(crate) struct Responder {
     pub established: bool,
     /// The request that was expected has come: from the peer, as nobody else is told the PSN.
     pub heard: bool,
+    /// The peer has shown that it understands selective acknowledgements, as does this side.
+    pub selective: bool,
+    /// What came early, if there is anything.
+    pub early: Option<Box<Early>>,
 }
 
 impl Responder {
@@ -136,6 +141,9 @@ impl Qp {
     /// Takes a request packet: new, duplicate or early, as its PSN says (section 9.7.4).
     pub(crate) fn on_request<H: Host>(&mut self, now: Time, packet: &Packet<'_>, host: &mut H) {
         self.establish(host);
+        if packet.bth.selective {
+            self.resp.selective = self.config.selective.is_some();
+        }
         let psn = Psn::new(packet.bth.psn);
         let distance = psn.distance(self.resp.epsn);
         if distance < 0 {
@@ -144,15 +152,20 @@ impl Qp {
         }
 
         if distance > 0 {
-            host.note(Note::OutOfSequence);
-            // One NAK a gap.
-            if !self.resp.refused {
-                self.refuse(Syndrome::Nak(NakCode::PsnSequenceError), self.resp.epsn);
-            }
-            return;
+            return self.on_early(packet, host);
         }
 
         self.resp.heard = true;
+        self.carry_out(now, packet, host);
+        if self.resp.early.is_some() {
+            self.carry_out_early(now, host);
+        }
+    }
+
+    /// Carries out the request with the expected PSN, or refuses it.
+    #[inline(always)]
+    fn carry_out<H: Host>(&mut self, now: Time, packet: &Packet<'_>, host: &mut H) {
+        let psn = self.resp.epsn;
         let selected = match packet.ext.xrceth {
             Some(srq) => self.select_srq(srq, host),
             None => Ok(()),
@@ -185,6 +198,54 @@ impl Qp {
                 self.fail_receive(status, event, host);
                 self.enter_error(host);
             }
+        }
+    }
+
+    /// A request ahead of an earlier one. It is kept where both sides know what that is good for,
+    /// and the peer will be told; else the peer is to go back.
+    #[cold]
+    fn on_early<H: Host>(&mut self, packet: &Packet<'_>, host: &mut H) {
+        host.note(Note::OutOfSequence);
+        // One NAK a gap; the peer goes back.
+        if self.resp.refused {
+            return;
+        }
+
+        if self.resp.selective && packet.payload.len() <= self.attr.path_mtu as usize {
+            let memory = self.config.selective;
+            let mut early = self.resp.early.take();
+            early = early.or_else(|| memory.map(|memory| Box::new(Early::new(memory))));
+            if let Some(early) = &mut early {
+                early.keep(self.resp.epsn, packet);
+            }
+            self.resp.early = early.filter(|early| !early.is_empty());
+        }
+
+        if self.resp.early.is_some() {
+            self.resp.ack_pending = true;
+        } else {
+            self.refuse(Syndrome::Nak(NakCode::PsnSequenceError), self.resp.epsn);
+        }
+    }
+
+    /// Goes on with what came early, up to the next gap or the first that is refused.
+    #[cold]
+    fn carry_out_early<H: Host>(&mut self, now: Time, host: &mut H) {
+        let Some(mut early) = self.resp.early.take() else {
+            return;
+        };
+
+        while self.receiving() && !self.resp.refused {
+            let Some(kept) = early.take(self.resp.epsn) else {
+                break;
+            };
+            self.carry_out(now, &kept.packet(), host);
+        }
+
+        if self.receiving() {
+            self.resp.early = (!early.is_empty()).then_some(early);
+            // The requester is waiting to hear how far the gap has closed.
+            self.resp.ack_pending = true;
         }
     }
 

@@ -11,7 +11,7 @@ impl Qp {
     /// what follows shows a loss sooner than a timer.
     pub(crate) fn is_room_worth_a_run(&self, window: u64) -> bool {
         let req = &self.req;
-        let room = window.saturating_sub(req.next_cost.saturating_sub(req.una_cost));
+        let room = window.saturating_sub(req.next_cost.saturating_sub(req.base_cost()));
         if room >= ACK_REQUEST_SPACING.min(window / 4)
             || req.asked <= req.una
             || req.una < req.calm_from

@@ -130,6 +130,19 @@ impl SendQueue {
         self.wqes.get_mut(seq.checked_sub(self.base)? as usize)
     }
 
+    /// Sequence number of the request that a PSN belongs to, of those before `started`.
+    pub(crate) fn find(&self, psn: u64, started: u64) -> Option<u64> {
+        let (mut low, mut high) = (self.base, started);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.wqe(middle)?.end <= psn {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        self.wqe(low).filter(|wqe| wqe.first <= psn).map(|_| low)
+    }
+
     pub(crate) fn front(&self) -> Option<&SendWqe> {
         self.wqes.front()
     }

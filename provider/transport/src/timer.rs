@@ -1,5 +1,5 @@
-//! The two timers of a requester: Local ACK Timeout and the RNR wait. Points in time only; nothing
-//! fires by itself.
+//! The timers of a requester: Local ACK Timeout, the RNR wait, and two of loss recovery towards a
+//! peer with selective acknowledgements. Points in time only; nothing fires by itself.
 
 use crate::Time;
 use crate::tuning::LONG_ACK_TIMEOUT;
@@ -18,6 +18,10 @@ pub(crate) struct Timers {
     pub ack: Option<Time>,
     /// Until when nothing may be sent after an RNR NAK.
     pub rnr: Option<Time>,
+    /// When the scoreboard is to be looked at again: what was overtaken may be lost by then.
+    pub reorder: Option<Time>,
+    /// When silence is asked about.
+    pub probe: Option<Time>,
     /// Retries left of `retry_cnt`.
     pub retries: u8,
     /// Retries left of `rnr_retry`; not counted down from 7.
@@ -49,15 +53,17 @@ impl Timers {
     }
 
     pub(crate) fn next(&self) -> Option<Time> {
-        match (self.ack, self.rnr) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        [self.ack, self.rnr, self.reorder, self.probe]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     pub(crate) fn stop(&mut self) {
         self.ack = None;
         self.rnr = None;
+        self.reorder = None;
+        self.probe = None;
     }
 }
 

@@ -56,6 +56,17 @@ pub(crate) const PACKET_OVERHEAD: i64 = 64;
 /// for a peer that is a process and waits for a processor.
 pub(crate) const LONG_ACK_TIMEOUT: u8 = 17;
 
+/// Selective acknowledgements: packets sent later that show a loss at once, while the network has
+/// not been seen to reorder.
+pub(crate) const REORDER_PACKETS: u64 = 3;
+/// Selective acknowledgements: quarters of a round trip that a packet may be overtaken at most.
+pub(crate) const MAX_REORDERING: u8 = 4;
+/// Selective acknowledgements: the shortest silence after which something is sent again; else it is
+/// two round trips. A peer is a process, and not at once on a processor.
+pub(crate) const FIRST_PROBE: Duration = Duration::from_micros(200);
+/// Selective acknowledgements: how often the silence that is waited for doubles.
+pub(crate) const MAX_PROBES: u8 = 10;
+
 /// UC: a PSN so many or fewer before the expected one is a late or repeated packet. One further off
 /// is taken for a peer that has gone on while nothing came through, since PSNs wrap. No network
 /// holds packets back for longer.

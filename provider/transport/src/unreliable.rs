@@ -7,7 +7,7 @@
 
 use crate::budget::Budget;
 use crate::local::carry_out;
-use crate::packets::{message_headers, request_bth};
+use crate::make::{message_headers, request_bth};
 use crate::requester::{self, Flow};
 use crate::{
     Access, Dest, Host, MemoryError, Qp, QpState, QpType, SendFlags, Sink, TxPacket, WcStatus,

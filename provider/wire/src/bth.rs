@@ -31,6 +31,9 @@ pub struct Bth {
     pub dest_qp: u32,
     /// The requester asks for an acknowledgement.
     pub ack_req: bool,
+    /// The sender understands selective acknowledgements: one of seven reserved bits, of which
+    /// others take no notice.
+    pub selective: bool,
     /// Packet sequence number, 24 bits.
     pub psn: u32,
 }
@@ -46,7 +49,8 @@ impl Bth {
         (len.wrapping_neg() & 3) as u8
     }
 
-    /// Reserved bits are not looked at; [`put`](Self::put) writes zeros there (C9-6).
+    /// Reserved bits but the one of ours are not looked at; [`put`](Self::put) writes zeros there
+    /// (C9-6).
     pub(crate) fn take(bytes: &mut &[u8]) -> Option<Bth> {
         let raw: &RawBth = take(bytes)?;
         let first = raw.opcode_flags_pkey.get();
@@ -62,6 +66,7 @@ impl Bth {
             becn: variant & 0x40 != 0,
             dest_qp: raw.variant_dest_qp.number(),
             ack_req: raw.ack_psn.byte() & 0x80 != 0,
+            selective: raw.ack_psn.byte() & 0x40 != 0,
             psn: raw.ack_psn.number(),
         })
     }
@@ -74,10 +79,11 @@ impl Bth {
             | u32::from(self.tver & 0x0f);
         let first = u32::from(self.opcode) << 24 | flags << 16 | u32::from(self.pkey);
         let variant = u8::from(self.fecn) << 7 | u8::from(self.becn) << 6;
+        let asks = u8::from(self.ack_req) << 7 | u8::from(self.selective) << 6;
         let raw = RawBth {
             opcode_flags_pkey: first.into(),
             variant_dest_qp: ByteAnd24::new(variant, self.dest_qp),
-            ack_psn: ByteAnd24::new(u8::from(self.ack_req) << 7, self.psn),
+            ack_psn: ByteAnd24::new(asks, self.psn),
         };
         put(out, at, &raw);
     }

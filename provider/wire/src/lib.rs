@@ -43,6 +43,7 @@ pub mod pma;
 pub mod psn;
 mod raw;
 pub mod sa;
+pub mod selective;
 pub mod smp;
 pub mod time;
 

@@ -2,7 +2,8 @@
 //! headers and payload rule. Parsing, emission and the transport's dispatch all go by it.
 //!
 //! An opcode is 3 bits of service (RC 0x00, UC 0x20, UD 0x60, XRC 0xa0) and 5 bits of operation.
-//! Reliable datagram and manufacturers' opcodes are not in the table.
+//! Reliable datagram is not in the table, and of the manufacturers' opcodes (0xc0 to 0xff) one is,
+//! of our own: the selective acknowledgement. It is 0xc0 plus the ACKNOWLEDGE of its service.
 
 use bitflags::bitflags;
 
@@ -75,6 +76,9 @@ pub enum Operation {
     ReadResponse,
     /// Acknowledge: ACK, NAK or RNR NAK.
     Acknowledge,
+    /// Selective acknowledge: an ACK that says what else has come; see
+    /// [`selective`](crate::selective).
+    SelectiveAcknowledge,
     /// ATOMIC acknowledge.
     AtomicAcknowledge,
     /// COMPARE & SWAP request.
@@ -115,6 +119,8 @@ pub enum PayloadRule {
     Any,
     /// Exactly 8 bytes (ATOMIC WRITE).
     Word8,
+    /// 4 to 256 bytes, a multiple of 4 (selective acknowledge).
+    Words,
     /// Exactly 16 bytes, reserved (CNP).
     Reserved16,
 }
@@ -150,7 +156,10 @@ impl OpcodeInfo {
     pub const fn is_response(&self) -> bool {
         matches!(
             self.operation,
-            Operation::ReadResponse | Operation::Acknowledge | Operation::AtomicAcknowledge
+            Operation::ReadResponse
+                | Operation::Acknowledge
+                | Operation::SelectiveAcknowledge
+                | Operation::AtomicAcknowledge
         )
     }
 
@@ -249,6 +258,7 @@ opcodes! {
     RC_SEND_ONLY_INV       = 0x17 "RC SEND Only with Invalidate"          Rc Send Only Any [IETH];
     RC_FLUSH               = 0x1c "RC FLUSH"                              Rc Flush Only None [FETH RETH];
     RC_ATOMIC_WRITE        = 0x1d "RC ATOMIC WRITE"                       Rc AtomicWrite Only Word8 [RETH];
+    RC_SELECTIVE_ACKNOWLEDGE = 0xd1 "RC Selective Acknowledge"            Rc SelectiveAcknowledge Only Words [AETH];
 
     UC_SEND_FIRST          = 0x20 "UC SEND First"                         Uc Send First Full [];
     UC_SEND_MIDDLE         = 0x21 "UC SEND Middle"                        Uc Send Middle Full [];
@@ -292,6 +302,7 @@ opcodes! {
     XRC_SEND_LAST_INV      = 0xb6 "XRC SEND Last with Invalidate"         Xrc Send Last Some [XRCETH IETH];
     XRC_SEND_ONLY_INV      = 0xb7 "XRC SEND Only with Invalidate"         Xrc Send Only Any [XRCETH IETH];
     XRC_FLUSH              = 0xbc "XRC FLUSH"                             Xrc Flush Only None [XRCETH FETH RETH];
+    XRC_SELECTIVE_ACKNOWLEDGE = 0xf1 "XRC Selective Acknowledge"          Xrc SelectiveAcknowledge Only Words [AETH];
 }
 
 #[cfg(test)]

@@ -14,6 +14,10 @@ fn rows_agree_with_themselves() {
             Service::Cnp => 0x80,
             Service::Xrc => 0xa0,
         };
+        let base = match row.operation {
+            Operation::SelectiveAcknowledge => base | 0xc0,
+            _ => base,
+        };
         assert_eq!(row.opcode & 0xe0, base, "{}", row.name);
         assert!(usize::from(row.header_len) <= MAX_HEADER);
         assert_eq!(
@@ -34,7 +38,7 @@ fn rows_agree_with_themselves() {
         );
     }
 
-    assert_eq!(all().count(), 25 + 12 + 2 + 1 + 24);
+    assert_eq!(all().count(), 26 + 12 + 2 + 1 + 25);
     assert_eq!(
         all().map(|r| usize::from(r.header_len)).max(),
         Some(MAX_HEADER)
@@ -99,6 +103,7 @@ fn docs_wire_md_has_the_same_table() {
             PayloadRule::Some => "1–PMTU",
             PayloadRule::Any => "0–PMTU",
             PayloadRule::Word8 => "8",
+            PayloadRule::Words => "4–256",
             PayloadRule::Reserved16 => "16, reserved",
         };
 

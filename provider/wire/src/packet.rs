@@ -6,6 +6,7 @@
 //! length a NAK.
 
 use crate::opcode::{self, HeaderSet, OpcodeInfo, PayloadRule};
+use crate::selective::MAX_BITMAP;
 use crate::{Bth, Ext, ICRC_LEN, Octets, bth};
 
 /// A parsed packet. The payload is borrowed from the datagram, without pad and ICRC.
@@ -87,6 +88,7 @@ impl<'a> Packet<'a> {
                 PayloadRule::Full | PayloadRule::Some | PayloadRule::Any | PayloadRule::Word8 => {
                     true
                 }
+                PayloadRule::Words => pad == 0 && (4..=MAX_BITMAP).contains(&len),
                 PayloadRule::Reserved16 => pad == 0 && len == 16,
             };
 

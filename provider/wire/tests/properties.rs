@@ -9,9 +9,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 const U24: std::ops::RangeInclusive<u32> = 0..=0xff_ffff;
 
 fn bth(opcode: u8, pad: u8) -> impl Strategy<Value = Bth> {
-    let flags = any::<[bool; 5]>();
+    let flags = any::<[bool; 6]>();
     (flags, any::<u16>(), U24, U24).prop_map(
-        move |([solicited, migreq, fecn, becn, ack_req], pkey, dest_qp, psn)| Bth {
+        move |([solicited, migreq, fecn, becn, ack_req, selective], pkey, dest_qp, psn)| Bth {
             opcode,
             solicited,
             migreq,
@@ -22,6 +22,7 @@ fn bth(opcode: u8, pad: u8) -> impl Strategy<Value = Bth> {
             becn,
             dest_qp,
             ack_req,
+            selective,
             psn,
         },
     )
@@ -60,6 +61,7 @@ fn packet() -> impl Strategy<Value = (Header, Vec<u8>)> {
             PayloadRule::Some => (1..=600usize).boxed(),
             PayloadRule::Any => (0..=600usize).boxed(),
             PayloadRule::Word8 => Just(8usize).boxed(),
+            PayloadRule::Words => (1..=64usize).prop_map(|words| 4 * words).boxed(),
             PayloadRule::Reserved16 => Just(16usize).boxed(),
         };
 
@@ -99,6 +101,28 @@ fn datagram(header: &Header, payload: &[u8], flow: &Flow, ip_id: u16) -> Vec<u8>
 
 proptest! {
     #![proptest_config(ProptestConfig::with_failure_persistence(WithSource("regressions")))]
+
+    #[test]
+    fn what_has_come_has_one_form(set in proptest::collection::btree_set(0..selective::REACH, 1..200)) {
+        let mut came = selective::Came::default();
+        set.iter().for_each(|offset| came.set(*offset));
+        let bytes = came.as_bytes();
+        let (len, last) = (bytes.len(), *set.last().expect("not empty"));
+        prop_assert_eq!(len, (last as usize / 32 + 1) * 4);
+        prop_assert_eq!(came.iter().collect::<std::collections::BTreeSet<_>>(), set);
+        prop_assert_eq!(selective::Came::parse(bytes.into()), Some(came));
+    }
+
+    #[test]
+    fn other_forms_of_what_has_come_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        match selective::Came::parse(bytes[..].into()) {
+            Some(came) => prop_assert_eq!(came.as_bytes(), &bytes[..]),
+            None => prop_assert!(
+                bytes.is_empty() || bytes.len() > 256 || bytes.len() % 4 != 0
+                    || bytes[bytes.len() - 4..] == [0; 4]
+            ),
+        }
+    }
 
     #[test]
     fn what_is_emitted_parses_to_itself((header, payload) in packet(), flow in flow(), id: u16) {

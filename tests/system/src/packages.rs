@@ -93,6 +93,7 @@ pub const VERBS: &[Need] = &[
     program("gcc", "cc"),
     file("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
     program("iproute2", "ip"),
+    program("nftables", "nft"),
     program("util-linux", "nsenter"),
     program("tshark", "tshark"),
 ];

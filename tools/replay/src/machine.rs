@@ -84,6 +84,7 @@ impl Machine {
             mtu: 4096,
             seed: 1,
             stretch: settings.stretch,
+            selective: None,
         });
         Machine {
             qp,

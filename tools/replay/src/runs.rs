@@ -27,6 +27,7 @@ fn length_of_each(kept: &[u8], len: usize) -> Option<usize> {
     let most = match info.payload {
         PayloadRule::None => least,
         PayloadRule::Word8 => least + 8,
+        PayloadRule::Words => least + 256,
         PayloadRule::Reserved16 => least + 16,
         PayloadRule::Full | PayloadRule::Some | PayloadRule::Any => len,
     };
@@ -53,7 +54,8 @@ fn is_run(kept: &[u8], len: usize, each: usize, (first, info): (&Bth, &OpcodeInf
             // What bears payload takes a PSN each. Acknowledgements are of any, a READ request
             // takes as many as its response.
             let psn = (first.psn + before as u32 + 1) & 0x00ff_ffff;
-            let in_order = info.payload == PayloadRule::None || next.psn == psn;
+            let of_any = matches!(info.payload, PayloadRule::None | PayloadRule::Words);
+            let in_order = of_any || next.psn == psn;
             let fits = usize::from(other.header_len) + ICRC_LEN <= len - at;
             (next.dest_qp, next.pkey) == (first.dest_qp, first.pkey)
                 && other.service == info.service

@@ -9,8 +9,8 @@ use crate::side::SideOptions;
 use crate::world::{LIMIT, Options, World};
 use ferroce_transport::congestion::Aimd;
 use ferroce_transport::{
-    Access, Dest, Duration, QpAttr, QpCap, QpState, QpType, SendFlags, SendOp, Sge, Time, WcData,
-    WcOpcode,
+    Access, Dest, Duration, EarlyMemory, QpAttr, QpCap, QpState, QpType, SendFlags, SendOp, Sge,
+    Time, WcData, WcOpcode,
 };
 
 /// What is transferred with.
@@ -23,6 +23,9 @@ pub enum Kind {
     /// RDMA READ.
     Read,
 }
+
+/// What all transfers may keep of packets that come early.
+static EARLY: EarlyMemory = EarlyMemory::new(1 << 30);
 
 fn plans(rng: &mut Rng, kind: Kind, len: u32, count: usize) -> [SidePlan; 2] {
     let mut near = Memory::default();
@@ -107,6 +110,8 @@ pub struct Way {
     pub window: u32,
     /// Whether there is a controller.
     pub controlled: bool,
+    /// Whether both sides understand selective acknowledgements.
+    pub selective: bool,
 }
 
 /// Transfers `count` messages of `len` bytes. Returns the goodput in Gb/s, `None` if the retries
@@ -146,6 +151,7 @@ pub fn run(seed: u64, kind: Kind, len: u32, count: usize, way: Way) -> Option<f6
         defer: None,
         pause: Duration::ZERO,
         recv_pause: Duration::ZERO,
+        selective: way.selective.then_some(&EARLY),
         ready_at: Time::ZERO,
     };
 

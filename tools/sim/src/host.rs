@@ -277,7 +277,7 @@ impl<M: Onlooker> Host for SimHost<M> {
                 self.acked += u64::from(bytes);
                 self.rtts.extend(rtt);
             }
-            PathSignal::Loss => self.losses += 1,
+            PathSignal::Loss | PathSignal::Lost { .. } => self.losses += 1,
             PathSignal::Timeout => self.timeouts += 1,
             PathSignal::Notified => self.notices += 1,
         }

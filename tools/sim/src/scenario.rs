@@ -4,7 +4,7 @@ use crate::link::LinkConfig;
 use crate::memory::BASE;
 use crate::plan::{self, Cell, SRQS, Shape, SidePlan};
 use crate::rng::Rng;
-use crate::side::SideOptions;
+use crate::side::{SideOptions, choose_recovery};
 use crate::watch;
 use crate::world::{Action, LIMIT, Options, World};
 use ferroce_transport::{Duration, QpAttr, QpCap, QpState, QpType, SendOp, Time, WcStatus};
@@ -125,6 +125,7 @@ pub(crate) fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
             defer: rng.percent(40).then_some(Duration::from_micros(30)),
             pause: Duration::from_micros(rng.pick(&[0, 1, 30])),
             recv_pause: Duration::from_micros(rng.pick(&[0, 0, 5, 200])),
+            selective: None,
             ready_at: Time::ZERO,
         }
     };
@@ -133,6 +134,8 @@ pub(crate) fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
     if rng.percent(30) {
         sides[1].ready_at = Time::from_nanos(rng.below(200_000));
     }
+
+    choose_recovery(seed, &mut sides);
 
     let sends = sends(rng, xrc);
     let shape = Shape {
@@ -153,13 +156,12 @@ pub(crate) fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
         }),
     };
 
-    let action = action(rng, &sides);
     (
         Options {
             seed,
             link,
             sides,
-            action,
+            action: action(rng, &sides),
             limit: LIMIT,
             record: false,
         },

@@ -2,15 +2,20 @@
 
 use crate::host::SimHost;
 use crate::plan::{PlannedSend, SidePlan};
+use crate::rng::Rng;
 use crate::wire::{self, SimSink};
 use crate::world::{Options, QPN};
 use ferroce_transport::state::transition;
 use ferroce_transport::{
-    Access, Completion, Duration, PostError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpState,
-    QpType, RecvWqe, SendData, SendRequest, Sge, Time,
+    Access, Completion, Duration, EarlyMemory, PostError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig,
+    QpState, QpType, RecvWqe, SendData, SendRequest, Sge, Time,
 };
 use ferroce_wire::icrc::Flow;
 use smallvec::SmallVec;
+
+/// Where sides keep what comes early: as much as they like, or a few packets.
+static EARLY: EarlyMemory = EarlyMemory::new(1 << 30);
+static LITTLE: EarlyMemory = EarlyMemory::new(9000);
 
 /// One side's settings.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +42,8 @@ pub struct SideOptions {
     pub pause: Duration,
     /// Longest pause between posts of receive requests.
     pub recv_pause: Duration,
+    /// Whether it understands selective acknowledgements, and where it keeps what comes early.
+    pub selective: Option<&'static EarlyMemory>,
     /// When the side reaches RTS.
     pub ready_at: Time,
 }
@@ -56,6 +63,15 @@ pub enum Deed {
     Sent(Vec<u8>),
     /// A request was completed; `true`: a receive request.
     Completed(bool, Completion),
+}
+
+/// Which sides understand selective acknowledgements, of a generator of its own: what else a seed
+/// means stays.
+pub(crate) fn choose_recovery(seed: u64, sides: &mut [SideOptions; 2]) {
+    let mut choice = Rng::new(seed ^ 0x5ac4);
+    for side in sides {
+        side.selective = choice.pick(&[None, Some(&EARLY), Some(&EARLY), Some(&LITTLE)]);
+    }
 }
 
 /// One host with its queue pair and application.
@@ -114,6 +130,7 @@ impl Side {
             mtu: 0,
             seed: options.seed ^ index as u64,
             stretch: 1,
+            selective: o.selective,
         });
 
         let sink = SimSink::new(index, host.memory.clone());

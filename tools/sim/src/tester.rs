@@ -9,12 +9,16 @@ pub use crate::tester_setup::{
     CAP, DUT, DUT_PSN, GRH_BYTE, QKEY, TT, TT_PSN, ladder, ladder_of, usual,
 };
 use ferroce_transport::{
-    Access, Completion, Dest, ModifyError, Note, Qp, QpAttr, QpAttrMask, QpConfig, QpEvent,
-    QpState, QpType, SendData, SendFlags, SendOp, SendRequest, Time, TransmitOpts, WcStatus,
+    Access, Completion, Dest, EarlyMemory, ModifyError, Note, Qp, QpAttr, QpAttrMask, QpConfig,
+    QpEvent, QpState, QpType, SendData, SendFlags, SendOp, SendRequest, Time, TransmitOpts,
+    WcStatus,
 };
 use ferroce_wire::{Aeth, Bth, Ext, Feth, Packet, Reth, Syndrome, opcode};
 use std::cell::RefCell;
 use std::rc::Rc;
+
+/// Where queue pairs under test keep what comes early.
+static EARLY: EarlyMemory = EarlyMemory::new(1 << 24);
 
 /// The tester.
 pub struct Tester {
@@ -26,6 +30,8 @@ pub struct Tester {
     pub now: Time,
     /// Limits of each `transmit`.
     pub opts: TransmitOpts,
+    /// Whether the packets that come show that the peer understands selective acknowledgements.
+    pub peer_selective: bool,
     service: QpType,
     rng: Rng,
     sink: Collector,
@@ -79,6 +85,21 @@ impl Tester {
         Tester::configured(config, attr, QpState::Rts)
     }
 
+    /// A queue pair in RTS that understands selective acknowledgements, and a peer that does.
+    pub fn selective(attr: QpAttr) -> Tester {
+        let config = QpConfig {
+            qpn: DUT,
+            cap: CAP,
+            seed: 5,
+            selective: Some(&EARLY),
+            ..QpConfig::default()
+        };
+        Tester {
+            peer_selective: true,
+            ..Tester::configured(config, attr, QpState::Rts)
+        }
+    }
+
     fn configured(config: QpConfig, attr: QpAttr, state: QpState) -> Tester {
         let service = config.qp_type;
         let referring = Referring::default();
@@ -97,6 +118,7 @@ impl Tester {
                 budget: 1 << 20,
                 flush_acks: true,
             },
+            peer_selective: false,
             service,
             rng: Rng::new(1),
             sink: Collector {
@@ -256,6 +278,7 @@ impl Tester {
             psn: psn & 0xff_ffff,
             ack_req,
             dest_qp: DUT,
+            selective: self.peer_selective,
             ..Bth::default()
         };
 

@@ -90,6 +90,7 @@ fn goodput_against_loss() {
             timeout: 8,
             window: 256 << 10,
             controlled: false,
+            selective: false,
         };
         mean(|seed| bulk::run(seed, *kind, *len, *count, way))
     };
@@ -108,6 +109,7 @@ fn goodput_with_congestion_control_against_loss_and_delay() {
             timeout: *timeout,
             window: 3 << 20,
             controlled: true,
+            selective: false,
         };
         mean(|seed| bulk::run(seed, Kind::Write, 1 << 20, 32, way))
     };

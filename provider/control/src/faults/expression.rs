@@ -220,7 +220,7 @@ enum Kind {
     Of(Operation),
 }
 
-const KINDS: [(&str, Kind); 14] = [
+const KINDS: [(&str, Kind); 15] = [
     ("request", Kind::Request),
     ("response", Kind::Response),
     ("ack", Kind::Ack),
@@ -232,6 +232,7 @@ const KINDS: [(&str, Kind); 14] = [
     ("read", Kind::Of(Operation::ReadRequest)),
     ("read_response", Kind::Of(Operation::ReadResponse)),
     ("atomic_ack", Kind::Of(Operation::AtomicAcknowledge)),
+    ("selective_ack", Kind::Of(Operation::SelectiveAcknowledge)),
     ("atomic_write", Kind::Of(Operation::AtomicWrite)),
     ("flush", Kind::Of(Operation::Flush)),
     ("cnp", Kind::Of(Operation::Cnp)),

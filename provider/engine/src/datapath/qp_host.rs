@@ -263,6 +263,7 @@ impl Host for QpHost<'_> {
         match signal {
             PathSignal::Acked { .. } => {}
             PathSignal::Loss if self.sequence_nak => self.count(Counter::PacketSeqErr),
+            PathSignal::Lost { .. } => self.count(Counter::PacketSeqErr),
             PathSignal::Loss => self.count(Counter::ImpliedNakSeqErr),
             PathSignal::Timeout => {
                 self.count(Counter::LocalAckTimeout);

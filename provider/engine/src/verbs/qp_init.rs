@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16};
 use ferroce_control::faults::Verb;
 use ferroce_control::objects::{Object, QueuePair};
 use ferroce_control::random::random;
-use ferroce_transport::{QpCap, QpConfig, QpState, QpType, Time};
+use ferroce_transport::{EarlyMemory, QpCap, QpConfig, QpState, QpType, Time};
 use parking_lot::Mutex;
 
 use crate::datapath::held::Held;
 use crate::error::{Error, Result};
 use crate::locks;
+use crate::tuning::EARLY_BYTES;
 use crate::verbs::completions::Completions;
 use crate::verbs::context::{Context, Pd};
 use crate::verbs::cq::Cq;
@@ -22,6 +23,9 @@ use crate::verbs::rendezvous::TmQp;
 use crate::verbs::shared_requests::Serves;
 use crate::verbs::srq::Srq;
 use crate::verbs::xrc::Xrcd;
+
+/// What all queue pairs of the process keep of packets that came early.
+static EARLY: EarlyMemory = EarlyMemory::new(EARLY_BYTES);
 
 /// Bytes of a scatter/gather element, in whose place inline data goes.
 const SGE_LEN: u32 = 16;
@@ -120,6 +124,7 @@ impl Qp {
                 mtu: hca.info().active_mtu,
                 seed: random(),
                 stretch: hca.info().stretch_timeouts,
+                selective: hca.is_selective().then_some(&EARLY),
             };
 
             hca.objects.set_heard(index, false);

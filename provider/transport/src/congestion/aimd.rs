@@ -12,6 +12,9 @@ use crate::tuning::{
 };
 use crate::{AtomicTime, Duration, PathSignal, Time};
 
+/// Nanoseconds of the longest round trip that is looked at.
+const MAX_TRIP: u64 = 1_000_000_000;
+
 /// The controller.
 #[derive(Debug)]
 pub struct Aimd {
@@ -22,6 +25,10 @@ pub struct Aimd {
     decreased_at: AtomicTime,
     /// Nanoseconds.
     shortest_rtt: AtomicU64,
+    /// Bytes that came, and that were lost one by one, since losses were last answered.
+    came: AtomicU64,
+    lost: AtomicU64,
+    answered_at: AtomicTime,
 }
 
 impl Aimd {
@@ -34,7 +41,29 @@ impl Aimd {
             threshold: AtomicU32::new(ceiling),
             decreased_at: AtomicTime::new(Time::ZERO),
             shortest_rtt: AtomicU64::new(u64::MAX),
+            came: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            answered_at: AtomicTime::new(Time::ZERO),
         }
+    }
+
+    /// Packets that are sent again one by one cost no more than themselves, so the window gives way
+    /// in proportion: by half of the share that is lost, once per interval and round trip.
+    fn lose(&self, now: Time, bytes: u32) {
+        let lost = self.lost.fetch_add(bytes.into(), Relaxed) + u64::from(bytes);
+        let trip = Duration::from_nanos(self.shortest_rtt.load(Relaxed).min(MAX_TRIP));
+        if now - self.answered_at.load() < trip.max(DECREASE_INTERVAL) {
+            return;
+        }
+
+        self.answered_at.store(now);
+        self.lost.store(0, Relaxed);
+        let all = self.came.swap(0, Relaxed) + lost;
+        let window = u64::from(self.window.load(Relaxed));
+        let less = window * lost / all.max(1) / 2;
+        let window = ((window - less) as u32).max(MIN_WINDOW);
+        self.window.store(window, Relaxed);
+        self.threshold.store(window, Relaxed);
     }
 
     /// Multiplies the window by `tenths`/10, once per interval.
@@ -56,6 +85,7 @@ impl Controller for Aimd {
     fn signal(&self, now: Time, signal: PathSignal) {
         match signal {
             PathSignal::Acked { bytes, rtt } => {
+                self.came.fetch_add(bytes.into(), Relaxed);
                 let window = self.window.load(Relaxed);
                 let grown = if window < self.threshold.load(Relaxed) {
                     window.saturating_add(bytes)
@@ -74,6 +104,7 @@ impl Controller for Aimd {
                     }
                 }
             }
+            PathSignal::Lost { bytes } => self.lose(now, bytes),
             PathSignal::Loss | PathSignal::Notified => self.decrease(now, DECREASE_ON_LOSS),
             PathSignal::Timeout => self.decrease(now, DECREASE_ON_TIMEOUT),
         }
@@ -108,6 +139,26 @@ mod tests {
         assert_eq!(aimd.window(), CEILING / 10 * 7 / 10 * 7);
         for i in 0..100 {
             aimd.signal(Time::from_nanos(20_000_000 * (i + 1)), PathSignal::Timeout);
+        }
+        assert_eq!(aimd.window(), MIN_WINDOW);
+    }
+
+    #[test]
+    fn what_is_lost_one_by_one_takes_its_share_of_the_window() {
+        let aimd = Aimd::new(CEILING);
+        let (bytes, rtt) = (900_000, Some(RTT));
+        aimd.signal(Time::from_nanos(0), PathSignal::Acked { bytes, rtt });
+        let before = aimd.window();
+        aimd.signal(Time::from_nanos(0), PathSignal::Lost { bytes: 50_000 });
+        assert_eq!(aimd.window(), before, "too soon");
+        let later = Time::from_nanos(2_000_000);
+        aimd.signal(later, PathSignal::Lost { bytes: 50_000 });
+        assert_eq!(aimd.window(), before - before / 20);
+
+        // All of it, again and again.
+        for i in 2..100 {
+            let at = Time::from_nanos(2_000_000 * i);
+            aimd.signal(at, PathSignal::Lost { bytes: 50_000 });
         }
         assert_eq!(aimd.window(), MIN_WINDOW);
     }

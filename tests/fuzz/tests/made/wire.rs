@@ -35,6 +35,7 @@ pub(crate) fn emitted() -> Vec<(u8, Vec<u8>)> {
             PayloadRule::None => 0,
             PayloadRule::Full => 256,
             PayloadRule::Word8 => 8,
+            PayloadRule::Words => 4,
             PayloadRule::Reserved16 => 16,
             PayloadRule::Some | PayloadRule::Any => 13,
         };

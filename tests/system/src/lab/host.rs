@@ -16,13 +16,14 @@ use crate::harness::process;
 use crate::lab::netns::{Enter, Namespace};
 
 /// What `ferroce run` sets, and what programs below it go by.
-pub(crate) const VARIABLES: [&str; 6] = [
+pub(crate) const VARIABLES: [&str; 7] = [
     "FERROCE_RUNTIME_DIR",
     "RDMAV_DRIVERS",
     "IBV_DRIVERS",
     "LD_PRELOAD",
     "FERROCE_IO_URING",
     "FERROCE_LOOPBACK",
+    "FERROCE_RECOVERY",
 ];
 
 /// A host on which programs run over ferroce.
@@ -34,6 +35,7 @@ pub struct Host {
     runtime: Runtime,
     up: bool,
     loopback: bool,
+    recovery: Option<&'static str>,
 }
 
 /// A host's runtime directory: one of this machine's, made for it, or one inside its root.
@@ -86,6 +88,7 @@ impl Host {
             runtime,
             up: false,
             loopback: true,
+            recovery: None,
         }
     }
 
@@ -100,6 +103,11 @@ impl Host {
     pub fn without_loopback(mut self) -> Host {
         self.loopback = false;
         self
+    }
+
+    /// Programs recover from losses so from now on: `selective` or `go-back-n`.
+    pub fn recovers_by(&mut self, way: &'static str) {
+        self.recovery = Some(way);
     }
 
     /// Starts the daemon at the host's address.
@@ -214,6 +222,9 @@ impl Host {
         }
         if !self.loopback {
             command.env("FERROCE_LOOPBACK", "off");
+        }
+        if let Some(way) = self.recovery {
+            command.env("FERROCE_RECOVERY", way);
         }
 
         command

@@ -10,6 +10,7 @@ pub(crate) mod holder;
 pub(crate) mod host;
 pub(crate) mod huge;
 pub(crate) mod load;
+pub(crate) mod losses;
 pub(crate) mod machine;
 pub(crate) mod netns;
 pub(crate) mod rxe;
@@ -141,6 +142,14 @@ impl Site {
         match self.place {
             Place::Veth(_) | Place::VethIpv6(_) => netns::INTERFACES[1],
             _ => "lo",
+        }
+    }
+
+    /// Has programs recover from losses so from now on: those of the server's host, and of the
+    /// client's.
+    pub fn recovers_by(&mut self, ways: [&'static str; 2]) {
+        for (host, way) in self.hosts.iter_mut().zip(ways) {
+            host.recovers_by(way);
         }
     }
 

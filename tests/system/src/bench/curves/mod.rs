@@ -23,7 +23,9 @@ use ways::{Lossy, SCHEMES, Scheme};
 /// What is measured.
 pub(super) struct Stand<'a> {
     bench: Bench<'a>,
+    /// Hosts between which packets are lost, with go-back-N and with selective acknowledgements.
     lossy: Lossy,
+    selective: Lossy,
 }
 
 /// One way's points.
@@ -58,7 +60,8 @@ pub fn run(dir: &Path, quick: bool) -> Result<()> {
     );
     let stand = Stand {
         bench: Bench::new(&host, &device, build::scratch("bench")?, seconds),
-        lossy: Lossy::new(&programs)?,
+        lossy: Lossy::new(&programs, "go-back-n")?,
+        selective: Lossy::new(&programs, "selective")?,
     };
 
     let watch = Watch::begin()?;

@@ -1,7 +1,6 @@
 //! Which pictures there are, and how a point of each is measured.
 
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -11,8 +10,7 @@ use crate::bench::measure::{Bench, LIMIT, successful};
 use crate::harness::case::Stop;
 use crate::harness::process;
 use crate::lab::host::Host;
-use crate::lab::netns::done;
-use crate::lab::{Place, Site};
+use crate::lab::{Place, Site, losses};
 
 const IPERF_PORT: u16 = 19_908;
 /// What iperf3 makes connections of at most.
@@ -140,10 +138,10 @@ pub(super) static SCHEMES: &[Scheme] = &[
         falls: true,
         ways: &[
             way("ib_write_bw", |stand, x| {
-                let (server, client) = stand.lossy.ends(x)?;
-                let ends = [server, client];
-                let value = stand.bench.transfer(ends, "ib_write_bw", 65_536, &[]);
-                value.map(Some)
+                lossy_writes(stand, &stand.lossy, x)
+            }),
+            way("ib_write_bw, selective", |stand, x| {
+                lossy_writes(stand, &stand.selective, x)
             }),
             way("TCP, cubic", |stand, x| lossy_tcp(stand, x, "cubic")),
             way("TCP, bbr", |stand, x| lossy_tcp(stand, x, "bbr")),
@@ -175,6 +173,13 @@ fn latency(bench: &Bench<'_>, x: &str) -> Result<Option<f64>> {
 fn queue_pairs(bench: &Bench<'_>, x: &str) -> Result<Option<f64>> {
     let ends = [bench.host; 2];
     let value = bench.transfer(ends, "ib_write_bw", 65_536, &["-q", x]);
+    value.map(Some)
+}
+
+fn lossy_writes(stand: &Stand<'_>, between: &Lossy, x: &str) -> Result<Option<f64>> {
+    let (server, client) = between.ends(x)?;
+    let ends = [server, client];
+    let value = stand.bench.transfer(ends, "ib_write_bw", 65_536, &[]);
     value.map(Some)
 }
 
@@ -218,8 +223,10 @@ pub(super) struct Lossy {
 }
 
 impl Lossy {
-    pub(super) fn new(programs: &Path) -> Result<Lossy> {
-        let site = Site::new(Place::Veth(LINK_MTU), programs).map_err(Stop::into_error)?;
+    /// Whose programs recover from losses by `recovery`.
+    pub(super) fn new(programs: &Path, recovery: &'static str) -> Result<Lossy> {
+        let mut site = Site::new(Place::Veth(LINK_MTU), programs).map_err(Stop::into_error)?;
+        site.recovers_by([recovery; 2]);
         // A packet is lost by itself, as on a wire, and not with the send that it was in.
         site.segment_in_software().map_err(Stop::into_error)?;
         Ok(Lossy { site })
@@ -230,23 +237,10 @@ impl Lossy {
         let share: f64 = percent.parse()?;
         let (server, client) = (self.site.server(), self.site.client());
         for host in [server, client] {
-            lose(host.plain("nft"), share / 100.0)?;
+            losses::lose(host, share / 100.0)?;
         }
         Ok((server, client))
     }
-}
-
-/// Has one host lose a share of the packets that come to it, from 0 to 1.
-fn lose(mut nft: Command, share: f64) -> Result<()> {
-    const OF: f64 = 1e6;
-
-    let rules = format!(
-        "add table inet loss; delete table inet loss; add table inet loss; \
-         add chain inet loss coming {{ type filter hook input priority 0; }}; \
-         add rule inet loss coming numgen random mod {OF} < {} drop",
-        (share * OF).round()
-    );
-    done(nft.arg(rules))
 }
 
 #[cfg(test)]

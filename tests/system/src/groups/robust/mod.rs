@@ -1,11 +1,12 @@
 //! Group `robust`: killed processes and hostile datagrams; unusual surroundings are in
 //! `surroundings`, what strangers may try in `strangers` and, at counters, in `counters`, whose
 //! directory it is in `owners`, other users in `trust`, limits in `limits`, stopped peers in
-//! `pauses`.
+//! `pauses`, networks that lose packets in `losses`.
 
 mod builds;
 mod counters;
 mod limits;
+mod losses;
 mod owners;
 mod pauses;
 mod strangers;
@@ -56,6 +57,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(trust::cases());
     cases.extend(limits::cases());
     cases.extend(pauses::cases());
+    cases.extend(losses::cases());
     cases.extend(builds::cases());
     cases
 }

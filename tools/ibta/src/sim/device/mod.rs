@@ -319,6 +319,7 @@ impl Device {
             mtu: MTU,
             stretch: 1,
             seed: 5,
+            selective: None,
         });
 
         let pair = Pair {

@@ -1,0 +1,276 @@
+//! The requester's part of selective acknowledgements: gaps are filled one by one, and silence is
+//! asked about long before the Local ACK Timeout.
+//!
+//! Only towards a peer that has shown that it understands them. What the scoreboard decides is in
+//! `board`. Where it does not reach (a NAK, an RNR NAK, a response of a READ that is missing, the
+//! Local ACK Timeout) all is sent again from the oldest on, as towards everybody else.
+
+use crate::board::{Board, News};
+use crate::budget::Budget;
+use crate::peer::Peer;
+use crate::requester::{Flow, Requester};
+use crate::tuning::{FIRST_PROBE, LOSS_FREE_PACKETS, MAX_PROBES};
+use crate::{Duration, Host, PathSignal, Qp, QpState, SendOp, Sink, Time};
+use ferroce_wire::selective::{Came, REACH};
+use ferroce_wire::{Packet, Syndrome};
+
+impl Requester {
+    /// Whether requests show that this side understands selective acknowledgements: until an
+    /// answer says that the other does not.
+    pub(crate) fn shows(&self) -> bool {
+        self.peer != Peer::Plain
+    }
+
+    /// Where the window's accounting begins: what is not on its way does not count.
+    pub(crate) fn base_cost(&self) -> u64 {
+        self.una_cost + self.board.as_ref().map_or(0, |board| board.aside())
+    }
+
+    /// May a packet with the next PSN still be kept by the peer, should it come early?
+    pub(crate) fn reaches(&self) -> bool {
+        self.board.is_none() || self.next <= self.una + u64::from(REACH)
+    }
+
+    /// A round trip has taken so long.
+    pub(crate) fn sample(&mut self, rtt: Duration) {
+        self.rtt = if self.rtt.is_zero() {
+            rtt
+        } else {
+            self.rtt - self.rtt / 8 + rtt / 8
+        };
+    }
+
+    /// There was news, or the first packet of a flight went out: from now on it is waited for the
+    /// next.
+    #[inline]
+    pub(crate) fn expect_news(&mut self, now: Time) {
+        if self.peer == Peer::Selective {
+            self.probes = 0;
+            self.timers.probe = self.probe_at(now);
+        }
+    }
+
+    /// The next packet was sent, and the scoreboard is to know.
+    #[cold]
+    pub(crate) fn board_sent(&mut self, now: Time, end: u64, cost: u64) {
+        let next = self.next;
+        if let Some(board) = &mut self.board {
+            board.sent(next, end, cost, Some(now));
+        }
+    }
+
+    fn probe_at(&self, now: Time) -> Option<Time> {
+        let wait = (2 * self.rtt).max(FIRST_PROBE);
+        (self.una < self.max).then(|| now + wait * (1 << self.probes))
+    }
+
+    /// Everything before `to` has come: the scoreboard moves on, and goes if it has no more to say.
+    /// Returns a round-trip time, if there is one.
+    #[inline]
+    pub(crate) fn board_passes(&mut self, now: Time, to: u64) -> Option<Duration> {
+        match self.board {
+            None => None,
+            Some(_) => self.move_board(now, to),
+        }
+    }
+
+    #[cold]
+    fn move_board(&mut self, now: Time, to: u64) -> Option<Duration> {
+        let board = self.board.as_mut()?;
+        let news = board.passes(to, now, self.rtt, &mut self.reordering);
+        if board.is_settled() {
+            if !board.reordered {
+                self.reordering.0 = self.reordering.0.saturating_sub(1);
+            }
+            self.drop_board();
+        } else {
+            self.timers.reorder = Some(now);
+        }
+        news.rtt
+    }
+
+    pub(crate) fn drop_board(&mut self) {
+        self.board = None;
+        self.timers.reorder = None;
+    }
+}
+
+impl Qp {
+    /// What an answer shows of the peer.
+    #[inline]
+    pub(crate) fn meet(&mut self, packet: &Packet<'_>) {
+        if self.req.peer == Peer::Unknown {
+            self.req.peer = match packet.bth.selective {
+                true => Peer::Selective,
+                false => Peer::Plain,
+            };
+        }
+    }
+
+    /// A selective acknowledgement: an ACK of everything up to `psn`, and what has come beyond the
+    /// packet after it.
+    pub(crate) fn on_selective<H: Host>(
+        &mut self,
+        now: Time,
+        psn: u64,
+        packet: &Packet<'_>,
+        host: &mut H,
+    ) {
+        let (Some(aeth), Some(came)) = (packet.ext.aeth, Came::parse(packet.payload)) else {
+            return;
+        };
+        if self.req.peer != Peer::Selective || !matches!(aeth.kind(), Syndrome::Ack(_)) {
+            return;
+        }
+
+        self.take_credits(aeth);
+        if self.progress(now, psn + 1, host) {
+            return self.lost_response(now, psn, host);
+        }
+
+        // While all is being sent again from the oldest on, gaps are none of the scoreboard's.
+        let req = &self.req;
+        let going_on = req.una == psn + 1 && req.next == req.max && req.timers.rnr.is_none();
+        if !going_on || self.attr.qp_state == QpState::Err {
+            return;
+        }
+
+        self.set_board_up();
+        let req = &mut self.req;
+        let Some(board) = &mut req.board else { return };
+        let beyond = req.una + 1;
+        let psns = came.iter().map(|offset| beyond + u64::from(offset));
+        let News { any, rtt } = board.came(psns, now, req.rtt, &mut req.reordering);
+        if let Some(rtt) = rtt {
+            req.sample(rtt);
+            let signal = PathSignal::Acked {
+                bytes: 0,
+                rtt: Some(rtt),
+            };
+            host.path_signal(signal);
+        }
+        if any {
+            // The path is alive.
+            req.timers.ack = req.timers.ack_deadline(now, self.attr.timeout);
+            req.expect_news(now);
+        }
+        self.find_losses(now, host);
+    }
+
+    /// Sets the scoreboard up, if there is none: what is outstanding was sent in the order of its
+    /// PSNs.
+    fn set_board_up(&mut self) {
+        if self.req.board.is_some() {
+            return;
+        }
+
+        let mtu = self.attr.path_mtu;
+        let (una, max) = (self.req.una, self.req.max);
+        let mut board = Box::<Board>::default();
+        for seq in self.sq.base()..self.req.started {
+            let Some(wqe) = self.sq.wqe(seq) else { break };
+            let mut psn = wqe.first.max(una);
+            while psn < wqe.end.min(max) {
+                let end = match wqe.op {
+                    SendOp::Read { .. } => self.req.chunk_end(psn).min(wqe.end),
+                    _ => psn + 1,
+                };
+                let cost = wqe.cost_at(end - wqe.first, mtu) - wqe.cost_at(psn - wqe.first, mtu);
+                board.sent(psn, end, cost, None);
+                psn = end;
+            }
+        }
+
+        self.req.timed = None; // Karn: an answer now includes the time that filling the gap took.
+        self.req.calm_from = max + LOSS_FREE_PACKETS;
+        self.req.board = Some(board);
+    }
+
+    /// Has what is lost by now sent again.
+    fn find_losses<H: Host>(&mut self, now: Time, host: &mut H) {
+        let req = &mut self.req;
+        let Some(board) = &mut req.board else { return };
+        let (cost, again) = board.losses(now, req.rtt, req.reordering);
+        req.timers.reorder = again;
+        if cost > 0 {
+            let bytes = u32::try_from(cost).unwrap_or(u32::MAX);
+            host.path_signal(PathSignal::Lost { bytes });
+        }
+    }
+
+    /// Acts on the timers of this part that have passed.
+    pub(crate) fn on_recovery_timers<H: Host>(&mut self, now: Time, host: &mut H) {
+        if self.req.timers.reorder.is_some_and(|t| t <= now) {
+            self.req.timers.reorder = None;
+            self.find_losses(now, host);
+        }
+        if self.req.timers.probe.is_some_and(|t| t <= now) {
+            self.req.timers.probe = None;
+            self.probe(now);
+        }
+    }
+
+    /// Nothing was heard for long: something is sent again that will be answered.
+    fn probe(&mut self, now: Time) {
+        let req = &self.req;
+        if req.una >= req.max || req.next != req.max || req.timers.rnr.is_some() {
+            return;
+        }
+
+        self.set_board_up();
+        let req = &mut self.req;
+        if let Some(board) = &mut req.board {
+            board.probe(req.probes == 0);
+        }
+        req.probes = (req.probes + 1).min(MAX_PROBES);
+        req.timers.probe = req.probe_at(now);
+    }
+
+    /// Sends again what is lost, as the window and the budget allow. `Done`: nothing is left of it.
+    pub(crate) fn resend<H: Host, S: Sink>(
+        &mut self,
+        now: Time,
+        window: u32,
+        budget: &mut Budget,
+        host: &mut H,
+        sink: &mut S,
+    ) -> Flow {
+        while let Some((i, entry)) = self.req.board.as_ref().and_then(|board| board.next_lost()) {
+            if budget.is_spent() {
+                return Flow::Spent;
+            }
+            let in_flight = self.req.next_cost.saturating_sub(self.req.base_cost());
+            if in_flight > 0 && in_flight + u64::from(entry.cost) > u64::from(window) {
+                return Flow::Blocked;
+            }
+
+            let Some(seq) = self.sq.find(entry.psn, self.req.started) else {
+                return Flow::Blocked;
+            };
+            // It fails once it is the oldest, and takes what follows it along.
+            if self.req.fault.is_some_and(|fault| fault.seq <= seq) {
+                return Flow::Blocked;
+            }
+            match self.send_again(seq, entry.psn, entry.end, sink) {
+                Ok(len) => budget.spend(len),
+                Err(_) => {
+                    self.set_fault(seq, crate::WcStatus::LocProtErr, host);
+                    return Flow::Blocked;
+                }
+            }
+
+            let req = &mut self.req;
+            req.packets += 1;
+            if let Some(board) = &mut req.board {
+                board.resent(i, now);
+            }
+            if req.timers.ack.is_none() {
+                req.timers.ack = req.timers.ack_deadline(now, self.attr.timeout);
+            }
+            if req.timers.probe.is_none() {
+                req.timers.probe = req.probe_at(now);
+            }
+        }
+        Flow::Done
+    }
+}
