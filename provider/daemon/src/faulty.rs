@@ -19,8 +19,7 @@ impl Daemon {
         }
         let given = adapter.faults.of_connections(now);
         let page = adapter.counting.own.clone();
-        self.gsi
-            .take_faults(adapter.faults.of_messages(now), page.clone());
+        self.gsi.take_faults(adapter.faults.of_messages(now), &page);
 
         // What becomes of port and addresses.
         self.interfaces_changed();

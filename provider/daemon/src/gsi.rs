@@ -90,7 +90,7 @@ impl Gsi {
     }
 
     /// From now on the faults of messages are these.
-    pub(crate) fn take_faults(&mut self, given: Vec<Given>, page: CounterPage) {
+    pub(crate) fn take_faults(&mut self, given: Vec<Given>, page: &CounterPage) {
         self.faults.replace(given, page);
     }
 

@@ -8,6 +8,7 @@
 
 mod adapter;
 mod addr_spec;
+mod armed;
 mod captures;
 mod claims;
 mod clients;

@@ -6,19 +6,18 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use ferroce_control::CounterPage;
-use ferroce_control::faults::{Action, Course, Direction, Draw, Given, Lane};
+use ferroce_control::faults::{Action, Direction, Draw, Given, Lane};
 use ferroce_wire::mad::{self, QP1};
-use ferroce_wire::{Bth, Deth, Ext, Header, ICRC_LEN, Packet, bth, opcode};
+use ferroce_wire::{Deth, Packet};
 
+use crate::armed::{self, Armed};
 use crate::mads::{Incoming, Outgoing};
+use crate::qp1::{self, PACKET};
 
 /// How long a message that the next one is to overtake waits for that at most.
 const OVERTAKEN_WITHIN: Duration = Duration::from_millis(100);
 /// Messages that are kept back at most; what does not fit is lost.
 const HELD: usize = 4096;
-/// BTH, DETH, MAD, ICRC.
-const PACKET: usize = bth::LEN + 8 + mad::LEN + ICRC_LEN;
-
 /// A message on its way.
 #[derive(Clone, Debug)]
 pub(crate) enum Passing {
@@ -31,13 +30,6 @@ pub(crate) enum Passing {
     },
     /// It has come.
     Coming(Incoming),
-}
-
-/// A fault, and how far it has come.
-#[derive(Debug)]
-struct Armed {
-    given: Given,
-    course: Course,
 }
 
 /// When it is a message's turn, and which message of those of that moment it is.
@@ -56,8 +48,6 @@ struct Way {
 #[derive(Debug, Default)]
 pub(crate) struct MessageFaults {
     armed: Vec<Armed>,
-    /// Where hits are counted.
-    page: Option<CounterPage>,
     waiting: BTreeMap<Turn, Passing>,
     /// Messages that have waited.
     count: u64,
@@ -98,18 +88,7 @@ impl Passing {
             Passing::Leaving { out, .. } => (out.to.qpn, out.qpn, out.to.qkey),
             Passing::Coming(came) => (came.qpn, came.from.qpn, came.from.qkey),
         };
-        let header = Header {
-            bth: Bth {
-                opcode: opcode::UD_SEND_ONLY,
-                pkey: mad::DEFAULT_PKEY,
-                dest_qp,
-                ..Bth::default()
-            },
-            ext: Ext {
-                deth: Some(Deth { qkey, src_qp }),
-                ..Ext::default()
-            },
-        };
+        let header = qp1::header(dest_qp, 0, Deth { qkey, src_qp });
         let mut bytes = [0; PACKET];
         let n = header.emit(&mut bytes);
         bytes[n..n + mad::LEN].copy_from_slice(self.mad());
@@ -119,22 +98,8 @@ impl Passing {
 
 impl MessageFaults {
     /// From now on it is these. What has begun goes on.
-    pub(crate) fn replace(&mut self, given: Vec<Given>, page: CounterPage) {
-        let old = std::mem::take(&mut self.armed);
-        let course = |id| {
-            let known = old.iter().find(|armed| armed.given.id == id);
-            known.map(|armed| armed.course)
-        };
-        let new = given.iter().filter(|given| course(given.id).is_none());
-        let new: Vec<_> = new.map(|given| (given.id, given.place)).collect();
-        page.take_faults(0, new);
-
-        self.page = Some(page);
-        let armed = |given: Given| Armed {
-            course: course(given.id).unwrap_or_default(),
-            given,
-        };
-        self.armed = given.into_iter().map(armed).collect();
+    pub(crate) fn replace(&mut self, given: Vec<Given>, page: &CounterPage) {
+        armed::replace(&mut self.armed, given, page);
     }
 
     /// What leaves now where this one was to.
@@ -239,8 +204,9 @@ impl MessageFaults {
             return verdict;
         };
 
-        for Armed { given, course } in &mut self.armed {
-            let whom = &given.fault.whom;
+        for armed in &mut self.armed {
+            let Given { id, fault, .. } = &armed.given;
+            let (id, action, whom) = (*id, fault.action, &fault.whom);
             let packets = whom.packets.as_ref();
             let other = |peer: u32| whom.peer_qp.is_some_and(|wanted| wanted.0 != peer);
             let peer = match lane.direction {
@@ -253,15 +219,12 @@ impl MessageFaults {
             if !about {
                 continue;
             }
-            let Some(Draw(random)) = course.next(&given.fault, lane, false) else {
+            let Some(Draw(random)) = armed.draws(lane) else {
                 continue;
             };
 
-            if let Some(page) = &self.page {
-                page.hit(given.place);
-            }
-            tracing::debug!(fault = given.id, "{} hits a message", given.fault.action);
-            match given.fault.action {
+            tracing::debug!(fault = id, "{action} hits a message");
+            match action {
                 Action::Loss => verdict.lost = true,
                 Action::Duplicate => verdict.twice = true,
                 Action::Reorder => verdict.overtaken = true,

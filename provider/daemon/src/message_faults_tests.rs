@@ -33,7 +33,7 @@ fn faults(action: Action, packets: &str, count: Option<u64>) -> MessageFaults {
         fault,
         left_ns: None,
     };
-    faults.replace(vec![given], CounterPage::private().unwrap());
+    faults.replace(vec![given], &CounterPage::private().unwrap());
     faults
 }
 
@@ -71,7 +71,7 @@ fn the_message_that_is_named_is_lost_and_others_pass() {
     assert_eq!(faults.come(&req.looped()).len(), 1);
     let smp = Outgoing { qpn: 0, ..req };
     assert_eq!(faults.leave(&smp, true).len(), 1);
-    assert_eq!(faults.page.as_ref().unwrap().hits(1, 0), 1);
+    assert_eq!(faults.armed[0].hits(), 1);
 }
 
 #[test]

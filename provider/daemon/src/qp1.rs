@@ -27,7 +27,7 @@ const DATAGRAMS: usize = 128;
 /// Source ports carry path entropy in the dynamic range.
 const FIRST_PORT: u16 = 0xc000;
 /// BTH, DETH, MAD, ICRC.
-const PACKET: usize = 12 + 8 + mad::LEN + ICRC_LEN;
+pub(crate) const PACKET: usize = 12 + 8 + mad::LEN + ICRC_LEN;
 /// Hop limit of an answer: what a host sends with.
 const HOP_LIMIT: u8 = 64;
 
@@ -136,19 +136,7 @@ impl Qp1 {
         };
 
         let mut packet = [0; PACKET];
-        let header = Header {
-            bth: Bth {
-                opcode: opcode::UD_SEND_ONLY,
-                pkey: mad::DEFAULT_PKEY,
-                dest_qp,
-                psn,
-                ..Bth::default()
-            },
-            ext: Ext {
-                deth: Some(Deth { qkey, src_qp: QP1 }),
-                ..Ext::default()
-            },
-        };
+        let header = header(dest_qp, psn, Deth { qkey, src_qp: QP1 });
 
         let n = header.emit(&mut packet);
         packet[n..n + mad::LEN].copy_from_slice(mad);
@@ -182,6 +170,23 @@ impl Qp1 {
         };
         self.tap.record(QP1, way, &packet);
         Ok(())
+    }
+}
+
+/// What stands before a MAD.
+pub(crate) fn header(dest_qp: u32, psn: u32, deth: Deth) -> Header {
+    Header {
+        bth: Bth {
+            opcode: opcode::UD_SEND_ONLY,
+            pkey: mad::DEFAULT_PKEY,
+            dest_qp,
+            psn,
+            ..Bth::default()
+        },
+        ext: Ext {
+            deth: Some(deth),
+            ..Ext::default()
+        },
     }
 }
 

@@ -1,7 +1,7 @@
 //! Faults of connection management: requests that are refused, connections that are ended.
 
 use ferroce_control::CounterPage;
-use ferroce_control::faults::{Action, Course, Direction, Given, Lane, Whom};
+use ferroce_control::faults::{Action, Direction, Given, Lane, Whom};
 use ferroce_control::process;
 use ferroce_fabric::cm;
 
@@ -10,6 +10,7 @@ use super::id::State;
 use super::serve::Server;
 use super::state::Ucma;
 use super::surroundings::Surroundings as View;
+use crate::armed::{self, Armed};
 
 /// A course of no queue pair's.
 const LANE: Lane = Lane {
@@ -20,39 +21,17 @@ const LANE: Lane = Lane {
 /// The faults that there are.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    given: Vec<(Given, Course)>,
-    /// Where hits are counted.
-    page: Option<CounterPage>,
+    armed: Vec<Armed>,
 }
 
 impl Faults {
-    /// From now on it is these. What has begun goes on.
-    fn replace(&mut self, given: Vec<Given>, page: CounterPage) {
-        let old = std::mem::take(&mut self.given);
-        let course = |id| old.iter().find(|(old, _)| old.id == id).map(|(_, it)| *it);
-        let new = given.iter().filter(|given| course(given.id).is_none());
-        let new: Vec<_> = new.map(|given| (given.id, given.place)).collect();
-        page.take_faults(0, new);
-
-        self.page = Some(page);
-        let with_course = |given: Given| {
-            let course = course(given.id).unwrap_or_default();
-            (given, course)
-        };
-        self.given = given.into_iter().map(with_course).collect();
-    }
-
     /// The reason for which a request of this program's listener is to be refused, if it is.
     fn reject(&mut self, pid: u32) -> Option<u16> {
-        for (given, course) in &mut self.given {
-            let Action::CmReject { reason } = given.fault.action else {
+        for armed in &mut self.armed {
+            let Action::CmReject { reason } = armed.given.fault.action else {
                 continue;
             };
-            if includes(&given.fault.whom, pid) && course.next(&given.fault, LANE, false).is_some()
-            {
-                if let Some(page) = &self.page {
-                    page.hit(given.place);
-                }
+            if includes(&armed.given.fault.whom, pid) && armed.draws(LANE).is_some() {
                 return Some(reason);
             }
         }
@@ -72,7 +51,7 @@ fn includes(whom: &Whom, pid: u32) -> bool {
 impl Ucma {
     /// The reason for which a fault has a request for a service refused.
     pub(super) fn refused_by_fault(&mut self, service_id: u64) -> Option<u16> {
-        if self.faults.given.is_empty() {
+        if self.faults.armed.is_empty() {
             return None;
         }
         let service = self.services.get(service_id);
@@ -123,7 +102,7 @@ impl Server {
                 )
             })
             .collect();
-        self.ucma.faults.replace(given, page);
+        armed::replace(&mut self.ucma.faults.armed, given, &page);
         self.finish(&host);
         ended
     }
