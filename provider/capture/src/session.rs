@@ -123,7 +123,7 @@ impl Session {
             Event::Captures => self.sources.take_rings(client, &self.filter)?,
             Event::GidChange => self.addresses(client)?,
             Event::Shutdown => return Ok(true),
-            Event::PortState { .. } | Event::Port { .. } | Event::Faults => {}
+            Event::PortState { .. } | Event::Port { .. } | Event::Faults | Event::Hosts => {}
         }
         Ok(false)
     }

@@ -4,6 +4,7 @@
 
 mod capture;
 mod faults;
+mod hosts;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -23,7 +23,7 @@ pub use status::{ClientStatus, CmStatus, SlotStatus, Status};
 
 /// Version of the protocol and of the layouts of all memory that is shared: the page of counters,
 /// the table of objects, inboxes and their rings, the rings of captures.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 
 /// The longest message, in bytes; longer ones are refused.
 pub const MAX_MESSAGE: usize = 128 * 1024;
@@ -66,6 +66,14 @@ pub enum Request {
     Objects {
         /// The slot, 1 to 255.
         slot: u8,
+    },
+    /// What the programs of another RoCE host can do. Where that is not known yet the host is
+    /// asked, and [`Event::Hosts`] tells when it has answered.
+    Host {
+        /// Index into the GID table: whence it is asked.
+        gid_index: u16,
+        /// The host's GID, in network order.
+        gid: [u8; 16],
     },
     /// From now on send a copy of each packet for a multicast group that comes to an InfiniBand
     /// port to this endpoint.
@@ -137,6 +145,11 @@ pub enum Reply {
     ReceiveSocket,
     /// Two descriptors: the memory of the inbox, the eventfd that wakes its owner.
     Inbox,
+    /// What is known of the host.
+    Host {
+        /// It is ferroce's, and its programs understand selective acknowledgements.
+        selective: bool,
+    },
     /// A ring, and one descriptor: its memory. Without either there is none at the moment.
     CaptureRing(Option<CaptureSource>),
     /// One descriptor, open for reading only: the table.
@@ -185,6 +198,8 @@ pub enum Event {
     },
     /// The faults are others: ask for them again.
     Faults,
+    /// Hosts that this client has asked about have answered: ask again.
+    Hosts,
     /// There are rings of captures that this client has not got, or some have ended.
     Captures,
     /// The daemon goes, or has gone, and the device with it. The last event.

@@ -22,6 +22,10 @@ fn requests_survive_the_round_trip() {
         Request::CaptureRing,
         Request::ReceiveSocket { gid_index: 65_535 },
         Request::Objects { slot: 255 },
+        Request::Host {
+            gid_index: 7,
+            gid: [0xfe; 16],
+        },
         Request::Status,
         Request::Shutdown,
     ] {
@@ -61,6 +65,8 @@ fn replies_and_events_survive_the_round_trip() {
                 name: "rping".into(),
             })),
         ),
+        ServerMessage::reply(3, Reply::Host { selective: true }),
+        ServerMessage::event(Event::Hosts),
         ServerMessage::event(Event::Captures),
         ServerMessage::reply(5, Reply::Objects),
         ServerMessage::reply(

@@ -10,28 +10,43 @@ pub const GSO: &str = "FERROCE_GSO";
 /// Memory that processes of one device share; without, packets between them take the sockets.
 pub const LOOPBACK: &str = "FERROCE_LOOPBACK";
 
-/// How lost packets are recovered: `selective`, or `go-back-n` as without it.
+/// How lost packets are recovered: `go-back-n` as without it, `automatic`, or `selective`.
 pub const RECOVERY: &str = "FERROCE_RECOVERY";
 
-/// Whether the environment asks for selective acknowledgements. They are spoken only with a peer
-/// that was asked likewise.
-///
-/// # Errors
-/// What is there instead, if it is neither of the two.
-pub fn is_selective() -> Result<bool, String> {
-    match env::var_os(RECOVERY) {
-        None => Ok(false),
-        Some(value) => is_selective_value(&value),
-    }
+/// How reliable connections recover from losses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recovery {
+    /// By selective acknowledgements with hosts that are known to be ferroce's, else by go-back-N.
+    Automatic,
+    /// By selective acknowledgements with whoever answers likewise; everybody is shown, by a
+    /// reserved bit, that they are understood.
+    Selective,
+    /// By go-back-N, whoever the peer is.
+    #[default]
+    GoBackN,
 }
 
-fn is_selective_value(value: &OsStr) -> Result<bool, String> {
-    match value.to_str() {
-        Some("selective") => Ok(true),
-        Some("go-back-n" | "") => Ok(false),
-        _ => Err(format!(
-            "{RECOVERY} is {value:?}; it may be selective or go-back-n"
-        )),
+impl Recovery {
+    /// What the environment asks for.
+    ///
+    /// # Errors
+    /// What is there instead, if it is none of the three.
+    pub fn chosen() -> Result<Recovery, String> {
+        match env::var_os(RECOVERY) {
+            None => Ok(Recovery::default()),
+            Some(value) => Recovery::of(&value),
+        }
+    }
+
+    fn of(value: &OsStr) -> Result<Recovery, String> {
+        match value.to_str() {
+            Some("automatic") => Ok(Recovery::Automatic),
+            Some("selective") => Ok(Recovery::Selective),
+            Some("go-back-n" | "") => Ok(Recovery::GoBackN),
+            _ => Err(format!(
+                "{RECOVERY} is {value:?}; it may be automatic, selective or go-back-n"
+            )),
+        }
     }
 }
 
@@ -49,11 +64,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn recovery_has_two_ways() {
-        let of = |value: &str| is_selective_value(OsStr::new(value));
-        assert_eq!(of("selective"), Ok(true));
-        assert_eq!(of("go-back-n"), Ok(false));
-        assert_eq!(of(""), Ok(false));
+    fn recovery_has_three_ways() {
+        let of = |value: &str| Recovery::of(OsStr::new(value));
+        assert_eq!(of("automatic"), Ok(Recovery::Automatic));
+        assert_eq!(of("selective"), Ok(Recovery::Selective));
+        assert_eq!(of("go-back-n"), Ok(Recovery::GoBackN));
+        assert_eq!(of(""), Ok(Recovery::GoBackN));
         let error = of("sack").expect_err("no such way");
         assert!(error.contains("selective or go-back-n"), "{error}");
     }

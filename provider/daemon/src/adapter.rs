@@ -18,6 +18,7 @@ use crate::device::Source;
 use crate::faults::Faults;
 use crate::gids::{GidTable, Wanted};
 use crate::group::{self, Group};
+use crate::hosts::Hosts;
 use crate::ib_ports::IbPorts;
 use crate::interfaces::Snapshot;
 use crate::performance::Shown;
@@ -45,6 +46,8 @@ pub(crate) struct Adapter {
     pub(crate) captures: Captures,
     pub(crate) counting: Counting,
     pub(crate) faults: Faults,
+    /// What is known of other hosts.
+    pub(crate) hosts: Hosts,
     pub(crate) poller: Poller,
     pub(crate) started: Instant,
 }

@@ -191,6 +191,7 @@ impl Clients {
             return;
         };
 
+        adapter.hosts.forget(id);
         if connection.reads {
             self.end_capture(id, adapter);
         }

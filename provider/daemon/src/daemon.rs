@@ -19,6 +19,7 @@ use crate::faults::Faults;
 use crate::gids::GidTable;
 use crate::group::Group;
 use crate::gsi::{Gsi, Served};
+use crate::hosts::Hosts;
 use crate::ib::Happened;
 use crate::ib_ports::IbPorts;
 use crate::limits;
@@ -96,6 +97,7 @@ impl Daemon {
                 captures: Captures::default(),
                 counting: Counting::new(now)?,
                 faults: Faults::default(),
+                hosts: Hosts::new(now),
                 poller,
                 started: now,
             },
@@ -160,9 +162,10 @@ impl Daemon {
     }
 
     /// What it is composed of.
-    pub(crate) fn services(&self) -> [&dyn Service; 8] {
+    pub(crate) fn services(&self) -> [&dyn Service; 9] {
         [
             &self.adapter,
+            &self.adapter.hosts,
             &self.interfaces,
             &self.clients,
             &self.rdma_cm,
@@ -191,7 +194,11 @@ impl Daemon {
         loop {
             let happened = self.adapter.ib.happened();
             let looped = self.gsi.looped();
-            let (messages, mads) = (self.rdma_cm.outgoing(), self.umad.outgoing());
+            let (mut messages, mads) = (self.rdma_cm.outgoing(), self.umad.outgoing());
+            messages.extend(self.adapter.hosts.outgoing());
+            for asker in self.adapter.hosts.news() {
+                self.clients.tell(asker, Event::Hosts, &mut self.adapter);
+            }
             let quiet = happened.is_empty() && looped.is_empty();
             if quiet && messages.is_empty() && mads.is_empty() {
                 if !self.ports_changed(&std::mem::take(&mut events)) {
@@ -215,7 +222,7 @@ impl Daemon {
             }
 
             // To this device's own addresses, too, by the wire, where all messages of connections
-            // can be seen.
+            // can be seen, as questions to other hosts.
             for mad in messages {
                 self.gsi.put_on_wire(&mad, &mut self.adapter);
             }

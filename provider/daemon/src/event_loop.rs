@@ -111,6 +111,9 @@ impl Daemon {
         if self.netlink.is_due(now) {
             self.netlink.handle_timeout(now, &self.adapter.poller);
         }
+        if self.adapter.hosts.is_due(now) {
+            self.adapter.hosts.handle_timeout();
+        }
         if self.gsi.is_due(now) {
             self.gsi.handle_timeout(&self.adapter);
             for late in self.gsi.late() {

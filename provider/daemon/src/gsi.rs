@@ -11,6 +11,7 @@ use ferroce_control::faults::Given;
 use ferroce_fabric::gsi::{self, Services};
 use ferroce_fabric::pma::Pma;
 use ferroce_wire::MadHeader;
+use ferroce_wire::greeting;
 use ferroce_wire::mad::{Mad, QP0, QP1, method};
 
 use crate::adapter::Adapter;
@@ -223,6 +224,10 @@ impl Services for Dispatch<'_, '_> {
     }
 
     fn agent(&mut self, header: &MadHeader) -> bool {
+        if header.class == greeting::CLASS && !self.to.adapter.is_ib() && self.greeting(header) {
+            return true;
+        }
+
         let Served {
             rdma_cm,
             umad,
@@ -232,6 +237,21 @@ impl Services for Dispatch<'_, '_> {
         let asked =
             header.is_response() && rdma_cm.receive_answer(self.incoming, &adapter.for_rdma_cm());
         asked || umad.receive(self.incoming, header, &adapter.for_umad())
+    }
+}
+
+impl Dispatch<'_, '_> {
+    /// Takes what another host's daemon asks or answers. `false`: it may be a program's as well.
+    fn greeting(&mut self, header: &MadHeader) -> bool {
+        let Served { gsi, adapter, .. } = &mut *self.to;
+        if header.is_response() {
+            adapter.hosts.receive(self.incoming);
+            return false;
+        }
+        let answer = adapter.hosts.answer(&self.incoming.mad);
+        let Some(answer) = answer else { return false };
+        gsi.send(&self.incoming.answer(answer), adapter);
+        true
     }
 }
 

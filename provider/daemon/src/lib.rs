@@ -28,6 +28,7 @@ pub mod fuzzing;
 mod gids;
 mod group;
 mod gsi;
+mod hosts;
 pub mod ib;
 mod ib_host;
 mod ib_ports;

@@ -17,6 +17,8 @@ use ferroce_control::protocol::{
 use ferroce_control::seqpacket::ReceiveError;
 use ferroce_control::{ControlError, CounterPage, Errno, InboxFds};
 
+use ferroce_wire::mad::Gid;
+
 use crate::DaemonError;
 use crate::adapter::Adapter;
 use crate::claims::Claimed;
@@ -71,6 +73,17 @@ fn out_of_something(errno: Errno, error: &dyn std::fmt::Display) -> Answer {
         _ => String::new(),
     };
     refuse(for_programs(errno), format!("ferroced: {error}{hint}"))
+}
+
+/// What is known of a host for now.
+fn host(id: u64, gid_index: u16, gid: Gid, adapter: &mut Adapter) -> Answer {
+    // InfiniBand's GIDs are other tables, and its hosts are not asked.
+    let own = adapter.gids.entry(gid_index).map(|own| own.index);
+    let Some(own) = own.and_then(|index| u8::try_from(index).ok()) else {
+        return refuse(Errno::NOENT, format!("GID {gid_index} is not in use"));
+    };
+    let selective = adapter.hosts.speaks_selective(id, (own, gid));
+    Reply::Host { selective }.into()
 }
 
 /// What becomes of a connection after a message.
@@ -143,6 +156,7 @@ impl Clients {
             Request::ReceiveSocket { gid_index } => self.receive_socket(id, gid_index, adapter),
             Request::Inbox { slot } => self.inbox(id, slot, adapter),
             Request::Objects { slot } => self.objects(id, slot, adapter),
+            Request::Host { gid_index, gid } => host(id, gid_index, gid, adapter),
             Request::JoinGroup { port, mgid, at } => self.join_group(id, port, mgid, at, adapter),
             Request::LeaveGroup { at } => {
                 if let Some(fabric) = &mut adapter.ib.fabric {

@@ -3,6 +3,7 @@
 mod clock;
 mod control;
 mod faults;
+mod hosts;
 mod notices;
 mod open;
 mod sockets;
@@ -15,11 +16,13 @@ use std::sync::{Arc, Weak};
 
 use ferroce_control::objects::ObjectTable;
 use ferroce_control::random::random;
+use ferroce_control::switches::Recovery;
 use ferroce_control::{Attachment, Client, Counter, CounterPage, DeviceInfo, GidEntry, switches};
 use ferroce_transport::{AtomicTime, QpAttr, QpAttrMask};
 use parking_lot::{Mutex, RwLock};
 
 use self::control::Control;
+use self::hosts::Hosts;
 use crate::datapath::path::Path;
 use crate::datapath::rx::state::RxState;
 use crate::error::{Error, Result};
@@ -92,8 +95,8 @@ pub struct Hca {
     gso: bool,
     /// Packets for processes of this device go through memory.
     loopback: bool,
-    /// Whether reliable connections speak selective acknowledgements with those that do.
-    selective: bool,
+    /// What is known of the hosts that reliable connections go to.
+    pub(crate) hosts: Hosts,
     /// The ways to such processes.
     pub(crate) rings: Ways,
     /// Where such processes put packets for us.
@@ -153,10 +156,10 @@ impl Hca {
             generation: forks::count(),
             gso: switches::enabled(switches::GSO),
             loopback: switches::enabled(switches::LOOPBACK),
-            selective: switches::is_selective().unwrap_or_else(|error| {
+            hosts: Hosts::new(Recovery::chosen().unwrap_or_else(|error| {
                 tracing::warn!("{error}: go-back-n");
-                false
-            }),
+                Recovery::default()
+            })),
             rings: Ways::default(),
             inbox: Inbox::new(attachment.inbox.memory)?,
             next_handle: AtomicU32::new(1),
@@ -292,11 +295,6 @@ impl Hca {
     /// Whether an address is one of the port's.
     pub(crate) fn has_address(&self, ip: IpAddr) -> bool {
         self.gids.read().iter().any(|g| g.addr == ip)
-    }
-
-    /// Whether reliable connections speak selective acknowledgements with those that do.
-    pub(crate) fn is_selective(&self) -> bool {
-        self.selective
     }
 
     /// Whether sockets may be given runs.

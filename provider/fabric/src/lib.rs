@@ -10,7 +10,7 @@
 //!   them;
 //! - [`rmpp`]: messages longer than a MAD; [`sa`]: questions to the subnet administrator;
 //! - [`sma`]: subnet management agents, of channel adapters and switches;
-//! - [`link`]: the two ends of a cable;
+//! - [`link`]: the two ends of a cable; [`peers`]: which other hosts are ferroce's;
 //! - [`pma`]: performance management agents; [`gsi`]: who takes a MAD, and what is answered where
 //!   nobody does.
 //!
@@ -23,6 +23,7 @@ pub mod cm;
 pub mod gsi;
 pub mod ipcm;
 pub mod link;
+pub mod peers;
 pub mod pma;
 pub mod rmpp;
 pub mod sa;

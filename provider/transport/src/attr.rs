@@ -199,4 +199,7 @@ pub struct QpConfig {
     /// acknowledgements are understood and spoken with a peer that does so too; without, a loss is
     /// recovered from by going back (go-back-N), as the specification has it.
     pub selective: Option<&'static EarlyMemory>,
+    /// The peer may be one that understands selective acknowledgements, whoever it is: it is shown
+    /// from the first request on that this side does. Else once [`Qp::introduce`] says so.
+    pub introduced: bool,
 }

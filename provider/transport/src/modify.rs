@@ -1,6 +1,5 @@
 //! `modify`: checks against the state table, ranges of values, then the transition itself.
 
-use crate::peer::Peer;
 use crate::resources::MAX_RD_ATOMIC;
 use crate::state;
 use crate::trace::entered;
@@ -58,8 +57,8 @@ impl Qp {
             (QpState::Rtr, QpState::Rts) => {
                 self.req
                     .connect(self.attr.sq_psn, self.sq.end(), &self.attr);
-                if self.config.selective.is_some() && !self.is_unreliable() {
-                    self.req.peer = Peer::Unknown;
+                if self.config.introduced {
+                    self.introduce();
                 }
             }
             (_, QpState::Sqd) => {

@@ -3,10 +3,12 @@
 /// Whether the peer understands selective acknowledgements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// It does not, or this side does not.
+    /// Nobody has said that it might, or this side does not: nothing is shown to it.
     #[default]
+    Stranger,
+    /// It has answered that it does not.
     Plain,
-    /// It has not answered yet.
+    /// It might, and has not answered yet.
     Unknown,
     /// It does.
     Selective,

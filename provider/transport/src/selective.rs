@@ -15,10 +15,11 @@ use ferroce_wire::selective::{Came, REACH};
 use ferroce_wire::{Packet, Syndrome};
 
 impl Requester {
-    /// Whether requests show that this side understands selective acknowledgements: until an
-    /// answer says that the other does not.
+    /// Whether requests show that this side understands selective acknowledgements: to whom it may
+    /// be of use, until an answer says that the other does not.
+    #[inline]
     pub(crate) fn shows(&self) -> bool {
-        self.peer != Peer::Plain
+        matches!(self.peer, Peer::Unknown | Peer::Selective)
     }
 
     /// Where the window's accounting begins: what is not on its way does not count.
@@ -96,14 +97,28 @@ impl Requester {
 }
 
 impl Qp {
-    /// What an answer shows of the peer.
+    /// The peer may be one that understands selective acknowledgements: from now on requests show
+    /// that this side does, if so, and the peer's answers decide. Nothing happens without a
+    /// connection (before RTS), or where an answer has decided already.
+    pub fn introduce(&mut self) {
+        let connected = matches!(self.attr.qp_state, QpState::Rts | QpState::Sqd);
+        let speaks = self.config.selective.is_some() && !self.is_unreliable();
+        if connected && speaks && self.req.peer == Peer::Stranger {
+            self.req.peer = Peer::Unknown;
+            self.req.shown_from = self.req.max;
+        }
+    }
+
+    /// What an answer to the packet `psn` shows of the peer. To packets that went out before
+    /// anything was shown it has always answered as to a stranger.
     #[inline]
-    pub(crate) fn meet(&mut self, packet: &Packet<'_>) {
+    pub(crate) fn meet(&mut self, psn: u64, packet: &Packet<'_>) {
         if self.req.peer == Peer::Unknown {
-            self.req.peer = match packet.bth.selective {
-                true => Peer::Selective,
-                false => Peer::Plain,
-            };
+            if packet.bth.selective {
+                self.req.peer = Peer::Selective;
+            } else if psn >= self.req.shown_from {
+                self.req.peer = Peer::Plain;
+            }
         }
     }
 

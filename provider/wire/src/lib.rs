@@ -28,6 +28,7 @@ pub mod bth;
 pub mod cm;
 mod crc;
 pub mod ext;
+pub mod greeting;
 pub mod grh;
 pub mod icrc;
 pub mod identification;

@@ -3,10 +3,12 @@
 
 use ferroce_fabric::cm::Time;
 use ferroce_fabric::gsi;
+use ferroce_fabric::peers::Peers;
 use ferroce_fabric::pma::{Counters, Pma, Totals};
 use ferroce_fabric::sma::{
     Envelope, LinkCommand, Node, NodeConfig, Offer, Output, PortEvent, Violation,
 };
+use ferroce_wire::greeting;
 use ferroce_wire::mad::{LEN, Mad};
 use ferroce_wire::smp::{self, PERMISSIVE_LID, method};
 
@@ -72,6 +74,19 @@ fn mad(input: &[u8], class: u8) -> Mad {
     mad
 }
 
+/// Another host's daemon asks, or answers what it was asked. Returns whether anything was ours.
+fn greet(peers: &mut Peers<u8>, now: Time, host: u8, rest: &[u8]) -> bool {
+    let mad = mad(rest, greeting::CLASS);
+    let answer = peers.answer(&mad);
+    assert!(answer.is_none_or(|answer| answer[3] == method::GET_RESP));
+    // A transaction that the input can know of.
+    let (known, question) = peers.ask(now, host, || 7);
+    assert!(known.is_none() || question.is_none());
+    let told = peers.receive(now, host, &mad);
+    assert!(peers.handle_timeout(now).len() <= 256);
+    answer.is_some() || told
+}
+
 /// A node of each kind under any sequence of these. Returns whether something was answered.
 pub fn run(input: &[u8]) -> bool {
     let mut nodes = [
@@ -80,6 +95,7 @@ pub fn run(input: &[u8]) -> bool {
     ];
 
     let mut pmas = [Pma::new(1, 2), Pma::new(0, 5)];
+    let mut peers = Peers::new(greeting::SELECTIVE);
     let mut now = 0u64;
     let mut answered = false;
     for step in input.chunks(LEN) {
@@ -99,6 +115,10 @@ pub fn run(input: &[u8]) -> bool {
             dlid: lids.1,
             sl: what >> 4 & 7,
         };
+
+        if what % 8 == 4 {
+            answered |= greet(&mut peers, Time::from_nanos(now), *port, rest);
+        }
 
         for (node, pma) in nodes.iter_mut().zip(&mut pmas) {
             let port = port % 7;

@@ -85,6 +85,7 @@ impl Machine {
             seed: 1,
             stretch: settings.stretch,
             selective: None,
+            introduced: false,
         });
         Machine {
             qp,

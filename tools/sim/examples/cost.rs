@@ -70,6 +70,7 @@ fn connect(qpn: u32, peer: u32, selective: bool) -> (Qp, Nothing) {
         qpn,
         cap,
         selective: selective.then_some(&EARLY),
+        introduced: true,
         ..QpConfig::default()
     });
 

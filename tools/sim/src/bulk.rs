@@ -152,6 +152,7 @@ pub fn run(seed: u64, kind: Kind, len: u32, count: usize, way: Way) -> Option<f6
         pause: Duration::ZERO,
         recv_pause: Duration::ZERO,
         selective: way.selective.then_some(&EARLY),
+        introduced_at: Time::ZERO,
         ready_at: Time::ZERO,
     };
 

@@ -126,6 +126,7 @@ pub(crate) fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
             pause: Duration::from_micros(rng.pick(&[0, 1, 30])),
             recv_pause: Duration::from_micros(rng.pick(&[0, 0, 5, 200])),
             selective: None,
+            introduced_at: Time::ZERO,
             ready_at: Time::ZERO,
         }
     };

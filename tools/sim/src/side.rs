@@ -44,6 +44,8 @@ pub struct SideOptions {
     pub recv_pause: Duration,
     /// Whether it understands selective acknowledgements, and where it keeps what comes early.
     pub selective: Option<&'static EarlyMemory>,
+    /// When it is told that the peer may be one that does, too; 0: before it connects.
+    pub introduced_at: Time,
     /// When the side reaches RTS.
     pub ready_at: Time,
 }
@@ -69,8 +71,11 @@ pub enum Deed {
 /// means stays.
 pub(crate) fn choose_recovery(seed: u64, sides: &mut [SideOptions; 2]) {
     let mut choice = Rng::new(seed ^ 0x5ac4);
+    let mut moment = Rng::new(seed ^ 0x17d0);
     for side in sides {
         side.selective = choice.pick(&[None, Some(&EARLY), Some(&EARLY), Some(&LITTLE)]);
+        let most = moment.pick(&[1, 1, 20_000, 300_000]);
+        side.introduced_at = Time::from_nanos(moment.below(most));
     }
 }
 
@@ -104,6 +109,7 @@ pub struct Side {
     pub(crate) recv_at: Option<Time>,
     pub(crate) ack_at: Option<Time>,
     pub(crate) resume_at: Option<Time>,
+    pub(crate) introduce_at: Option<Time>,
     pub(crate) checked: usize,
     pub(crate) stopped: bool,
     /// Send and receive completions that are in the record.
@@ -131,6 +137,7 @@ impl Side {
             seed: options.seed ^ index as u64,
             stretch: 1,
             selective: o.selective,
+            introduced: o.introduced_at == Time::ZERO,
         });
 
         let sink = SimSink::new(index, host.memory.clone());
@@ -153,6 +160,7 @@ impl Side {
             recv_at: Some(Time::ZERO),
             ack_at: None,
             resume_at: None,
+            introduce_at: (o.introduced_at != Time::ZERO).then_some(o.introduced_at),
             checked: 0,
             stopped: false,
             told: [0; 2],
@@ -198,6 +206,9 @@ impl Side {
         };
         self.modify(&attr, self.step(QpState::Rtr, QpState::Rts), now);
         self.ready = true;
+        if self.introduce_at.is_none() {
+            self.qp.introduce();
+        }
     }
 
     pub(crate) fn modify(&mut self, attr: &QpAttr, mask: QpAttrMask, now: Time) {

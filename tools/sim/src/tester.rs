@@ -92,12 +92,26 @@ impl Tester {
             cap: CAP,
             seed: 5,
             selective: Some(&EARLY),
+            introduced: true,
             ..QpConfig::default()
         };
         Tester {
             peer_selective: true,
             ..Tester::configured(config, attr, QpState::Rts)
         }
+    }
+
+    /// A queue pair in RTS that understands selective acknowledgements, and has not been told
+    /// whether its peer may.
+    pub fn reserved(attr: QpAttr) -> Tester {
+        let config = QpConfig {
+            qpn: DUT,
+            cap: CAP,
+            seed: 5,
+            selective: Some(&EARLY),
+            ..QpConfig::default()
+        };
+        Tester::configured(config, attr, QpState::Rts)
     }
 
     fn configured(config: QpConfig, attr: QpAttr, state: QpState) -> Tester {

@@ -107,6 +107,7 @@ impl World {
             sooner(side.recv_at);
             sooner(side.ack_at);
             sooner(side.resume_at);
+            sooner(side.introduce_at);
         }
 
         sooner(self.action.map(|a| a.0));
@@ -154,6 +155,10 @@ impl World {
         if side.qp.next_timeout().is_some_and(|t| t <= now) {
             side.qp.handle_timeout(now, &mut side.host);
             busy = true;
+        }
+
+        if due(&mut side.introduce_at) {
+            side.qp.introduce();
         }
 
         if due(&mut side.recv_at) && !side.stopped {

@@ -7,6 +7,7 @@ use ferroce_wire::selective::Came;
 use ferroce_wire::{Ext, NakCode, Syndrome, opcode};
 
 const ACK: u8 = opcode::RC_ACKNOWLEDGE;
+const SEND: u8 = opcode::RC_SEND_ONLY;
 const SELECTIVE: u8 = opcode::RC_SELECTIVE_ACKNOWLEDGE;
 
 /// Opcodes and PSNs, from `first` on.
@@ -107,6 +108,66 @@ fn nothing_is_shown_to_a_peer_that_has_shown_nothing() {
     assert!(!nak.bth.selective);
     send(&mut t, 0);
     assert_eq!(t.receives().len(), 1);
+}
+
+#[test]
+fn a_stranger_is_shown_nothing_until_somebody_introduces_it() {
+    let mut t = Tester::reserved(usual());
+    let buffer = t.buffer(100, Access::LOCAL_WRITE);
+    for i in 0..2 {
+        t.post(i, SendOp::Send, buffer);
+    }
+    assert!(t.sent().iter().all(|p| !p.bth.selective));
+
+    t.qp.introduce();
+    t.post(2, SendOp::Send, buffer);
+    t.post(3, SendOp::Send, buffer);
+    assert!(t.sent().iter().all(|p| p.bth.selective));
+
+    // What it has answered to packets that showed nothing says nothing of it.
+    t.ack(DUT_PSN + 1, 2);
+    t.post(4, SendOp::Send, buffer);
+    assert!(t.one().bth.selective);
+
+    t.peer_selective = true;
+    t.ack(DUT_PSN + 2, 3);
+    selective_ack(&mut t, 2, &[4]);
+    t.post(5, SendOp::Send, buffer);
+    let sent = t.sent();
+    assert_eq!(positions(&sent, DUT_PSN), [(SEND, 3), (SEND, 5)]);
+    assert!(sent.iter().all(|p| p.bth.selective), "both know");
+}
+
+#[test]
+fn who_does_not_answer_in_kind_is_introduced_once() {
+    let mut t = Tester::reserved(usual());
+    let buffer = t.buffer(100, Access::LOCAL_WRITE);
+    t.post(0, SendOp::Send, buffer);
+    assert!(!t.one().bth.selective);
+    t.qp.introduce();
+    t.post(1, SendOp::Send, buffer);
+    assert!(t.one().bth.selective);
+    t.ack(DUT_PSN + 1, 2);
+    t.qp.introduce();
+    t.post(2, SendOp::Send, buffer);
+    assert!(!t.one().bth.selective);
+}
+
+#[test]
+fn requests_from_a_stranger_show_that_it_understands() {
+    let mut t = Tester::reserved(usual());
+    receives(&mut t, 3);
+    send(&mut t, 1);
+    let nak = t.one();
+    assert_eq!(nak.nak(), Some((NakCode::PsnSequenceError, TT_PSN)));
+
+    t.peer_selective = true;
+    send(&mut t, 0);
+    t.sent();
+    send(&mut t, 2);
+    let ack = t.one();
+    assert_eq!((ack.bth.opcode, ack.bth.selective), (SELECTIVE, true));
+    assert_eq!(came(&ack), [1]);
 }
 
 #[test]

@@ -66,6 +66,7 @@ impl Hca {
                     self.port_event(port, event);
                 }
                 Event::Faults => self.renew_faults(),
+                Event::Hosts => self.hosts_answered(),
                 Event::Captures => {
                     while let Ok(Some((_, ring))) = self.control.ask(|daemon| daemon.capture_ring())
                     {

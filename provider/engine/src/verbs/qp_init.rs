@@ -124,7 +124,8 @@ impl Qp {
                 mtu: hca.info().active_mtu,
                 seed: random(),
                 stretch: hca.info().stretch_timeouts,
-                selective: hca.is_selective().then_some(&EARLY),
+                selective: hca.hosts.is_selective().then_some(&EARLY),
+                introduced: hca.hosts.introduces_all(),
             };
 
             hca.objects.set_heard(index, false);

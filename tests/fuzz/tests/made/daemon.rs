@@ -58,6 +58,13 @@ fn asked() -> Vec<(&'static str, Asked)> {
                 at,
             },
         ),
+        (
+            "host",
+            Asked::Host {
+                gid_index: 3,
+                gid: [0xfe; 16],
+            },
+        ),
         ("leave", Asked::LeaveGroup { at }),
         (
             "capture",
@@ -94,6 +101,7 @@ fn replies() -> Vec<(&'static str, Reply)> {
                 name: "rping".to_owned(),
             })),
         ),
+        ("host", Reply::Host { selective: true }),
         ("objects", Reply::Objects),
         ("held", Reply::Held),
         ("fault-added", Reply::FaultAdded { id: 3 }),
@@ -142,6 +150,7 @@ pub(crate) fn control() -> Seeds {
         ("port-state", Event::PortState { active: true }),
         ("port", Event::Port { port: 1, event: 9 }),
         ("faults", Event::Faults),
+        ("hosts", Event::Hosts),
         ("captures", Event::Captures),
         ("shutdown", Event::Shutdown),
     ];

@@ -1,6 +1,7 @@
 //! Management datagrams: those that Linux sent, and ours.
 
 use ferroce_wire::cm::{Message, Req, SidrReq};
+use ferroce_wire::greeting::{self, Greeting};
 use ferroce_wire::mad::{self, Mad};
 use ferroce_wire::{pma, smp};
 
@@ -165,6 +166,18 @@ pub(crate) fn agent() -> Seeds {
         let mut mad = request(pma::CLASS, smp::method::GET, attribute, 0);
         mad[65] = 1;
         seeds.insert(format!("counters-{attribute:04x}"), agent_step(4, 1, &mad));
+    }
+
+    for answer in [false, true] {
+        // The target's transaction.
+        let greeting = Greeting {
+            answer,
+            tid: 7,
+            features: greeting::SELECTIVE,
+        };
+        let name = if answer { "answer" } else { "question" };
+        let step = agent_step(4, 1, &greeting.emit());
+        seeds.insert(format!("greeting-{name}"), step);
     }
 
     seeds

@@ -57,6 +57,14 @@ impl Qp {
             inner.path = Some(path);
         }
 
+        let known = inner.path.as_ref();
+        if mask.contains(QpAttrMask::STATE)
+            && attr.qp_state == QpState::Rts
+            && known.is_some_and(|path| hca.may_speak_selective(&path.key))
+        {
+            inner.transport.introduce();
+        }
+
         if inner.transport.state() == QpState::Reset {
             self.set_active(&mut inner, false);
             inner.path = None;
@@ -124,7 +132,11 @@ impl Qp {
         let slot = (dest >> 16) as u8;
         let route = Route::to_peer(hca, av)?;
         route.listen(hca)?;
-        route.path(hca, slot)
+        let path = route.path(hca, slot)?;
+        if !self.is_unreliable() {
+            hca.meet_host(av.sgid_index, av.dgid);
+        }
+        Ok(path)
     }
 }
 

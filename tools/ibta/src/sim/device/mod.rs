@@ -320,6 +320,7 @@ impl Device {
             stretch: 1,
             seed: 5,
             selective: None,
+            introduced: false,
         });
 
         let pair = Pair {
