@@ -137,11 +137,12 @@ pub(crate) fn cases() -> Vec<Case> {
 /// How the names of the cases that run [`SHORT`] begin.
 const SOME: &str = "memcheck/some of ";
 
-/// Whether a case is run: where no group is named, some tests stand for the programs of [`LONG`].
+/// Whether a case is run: where no group is named, some tests stand for the programs of [`LONG`],
+/// else only where they are asked for.
 pub(crate) fn belongs(filters: &[String], name: &str) -> bool {
     match filters.is_empty() {
         true => !LONG.contains(&name),
-        false => !name.starts_with(SOME),
+        false => !name.starts_with(SOME) || filters.iter().any(|filter| filter.starts_with(SOME)),
     }
 }
 
