@@ -22,6 +22,17 @@ pub const PRODUCT: [&str; 6] = [
 /// How many of them these are.
 const DEVICE: usize = 4;
 
+/// All that is installed. They are asked of cargo together: the features of what they all depend on
+/// follow from what is built at once, and each other choice would build most of it again.
+const ALL: [&str; PRODUCT.len() + 2] = {
+    let [ferroce, daemon, provider, shim, ibta, plugin] = PRODUCT;
+    let [exs, direct] = [EXS.package, DIRECT.package];
+    [ferroce, daemon, provider, shim, ibta, plugin, exs, direct]
+};
+
+/// The profile of `cargo test`.
+pub(crate) const TESTED: &str = "unit";
+
 /// The shared objects: as cargo names them, and under their final names. The provider has more
 /// names, one for each version of libibverbs' private interface (`ferroce_cabi::pabi`).
 pub const LIBRARIES: &[(&str, &str)] = &[
@@ -76,15 +87,17 @@ pub fn fetch() {
 /// Builds the product and answers the directory that holds it. That may take minutes, in which
 /// cargo shows how far it is.
 pub fn product() -> Result<PathBuf> {
-    // One after the other, since the features of what they all depend on follow from what is built
-    // at once: what `device` has built is not built again.
-    device()?;
-    built(&PRODUCT[DEVICE..], &[])
+    built(&ALL, &[])
 }
 
-/// Builds what of it a program needs to see a device, likewise.
+/// Builds what of it a program needs to see a device, likewise: all of it where all of it has been
+/// built before.
 pub fn device() -> Result<PathBuf> {
-    built(&PRODUCT[..DEVICE], &[])
+    let last = PRODUCT[PRODUCT.len() - 1];
+    match release_dir()?.join(last).exists() {
+        true => product(),
+        false => built(&PRODUCT[..DEVICE], &[]),
+    }
 }
 
 /// Builds some packages and answers the directory that holds the results.
@@ -92,10 +105,18 @@ pub fn packages(names: &[&str]) -> Result<PathBuf> {
     built(names, &["--quiet"])
 }
 
-/// Builds an example of a package and answers where it is.
+/// Builds an example of a package, in the way of the group `unit`, whose build has all examples,
+/// and answers where it is.
 pub(crate) fn example(package: &str, name: &str) -> Result<PathBuf> {
-    let dir = built(&[package], &["--quiet", "--example", name])?;
-    Ok(dir.join("examples").join(name))
+    println!("xtask: building the example {name} of {package}");
+    let mut command = cargo();
+    command.args(["build", "--locked", "--quiet", "--profile", TESTED]);
+    command.args(["--workspace", "--example", name]);
+    succeeds(command)?;
+
+    let target = release_dir()?;
+    let target = target.parent().context("no target directory")?;
+    Ok(target.join(TESTED).join("examples").join(name))
 }
 
 fn built(names: &[&str], options: &[&str]) -> Result<PathBuf> {
@@ -115,12 +136,18 @@ fn built(names: &[&str], options: &[&str]) -> Result<PathBuf> {
     for name in names {
         command.args(["--package", name]);
     }
+    succeeds(command)?;
+
+    Ok(dir)
+}
+
+fn succeeds(mut command: Command) -> Result<()> {
     let status = command.status().context("cargo build")?;
     if !status.success() {
         bail!("cargo build failed: {status}");
     }
 
-    Ok(dir)
+    Ok(())
 }
 
 /// A library of ours that programs are linked with: cargo makes an archive, as its own shared
@@ -184,7 +211,7 @@ impl Linked {
     }
 
     fn build(&self) -> Result<PathBuf> {
-        let dir = packages(&[self.package])?;
+        let dir = built(&ALL, &["--quiet"])?;
         let archive = dir.join(self.archive);
         let library = dir.join(self.soname);
         let map = workspace().join(self.map);

@@ -65,6 +65,10 @@ const PARTS: &[Part] = &[
         words: |_| "test sanitized".to_owned(),
     },
     Part {
+        name: "memcheck",
+        words: |_| "test memcheck".to_owned(),
+    },
+    Part {
         name: "scale",
         words: |_| "test scale".to_owned(),
     },

@@ -5,12 +5,14 @@
 //! cargo-nextest does the same, with a process for each test; it would have to be built anew, for
 //! minutes, on every machine that has none.
 
+use std::fs;
 use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use anyhow::{Context, Result};
 use serde::Deserialize;
 
 use crate::build;
@@ -36,7 +38,7 @@ struct Profile {
 
 /// Something to run.
 #[derive(Debug, PartialEq, Eq)]
-enum Tests {
+enum ToRun {
     /// All examples in documentation: cargo's own to build.
     Documentation,
     Program {
@@ -45,34 +47,73 @@ enum Tests {
     },
 }
 
-/// Builds the tests of what `packages` names (options of `cargo test`), optimised and with all
-/// checks, and runs them; each counts.
-pub(crate) fn run(lab: &mut Lab, packages: &[&str], seeds: &str) -> Parts {
+/// Which tests are run. All are built of the whole workspace, as the features of what crates have
+/// in common follow from what is built at once: nothing is built twice.
+pub(crate) enum Tests {
+    All,
+    /// The programs in `tests` of the package in this folder, which has no other tests.
+    OfPackage(&'static str),
+}
+
+impl Tests {
+    fn options(&self) -> Result<Vec<String>> {
+        let mut options = vec!["--workspace".to_owned()];
+        if let Tests::OfPackage(folder) = self {
+            let folder = build::workspace().join(folder).join("tests");
+            for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+                let path = entry?.path();
+                if path.extension().is_some_and(|extension| extension == "rs") {
+                    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+                    options.extend(["--test".to_owned(), name.into_owned()]);
+                }
+            }
+        }
+        Ok(options)
+    }
+
+    /// What of all that has been built.
+    fn programs(&self, messages: &str) -> Vec<ToRun> {
+        let all = programs(messages);
+        match self {
+            // The longest of all comes first.
+            Tests::All => iter::once(ToRun::Documentation).chain(all).collect(),
+            Tests::OfPackage(folder) => {
+                let folder = build::workspace().join(folder);
+                let ours = |test: &ToRun| matches!(test, ToRun::Program { package, .. } if *package == folder);
+                all.into_iter().filter(ours).collect()
+            }
+        }
+    }
+}
+
+/// Builds the tests, with all checks, and runs them; each counts.
+pub(crate) fn run(lab: &mut Lab, tests: &Tests, seeds: &str) -> Parts {
     let dir = lab.case_dir()?;
     let mut command = build::cargo();
-    command.args(["test", "--locked", "--profile", "unit"]);
-    command.args(packages);
+    command.args(["test", "--locked", "--profile", build::TESTED]);
+    command.args(tests.options()?);
     command.args(["--no-run", "--message-format", "json-render-diagnostics"]);
     let built = process::run(command, &dir, "build", LIMIT)?;
     if !built.success() {
         return Err(Stop::with(built.ending(), &[&built]));
     }
 
-    let programs = programs(&built.out);
-    if programs.is_empty() {
+    let programs = tests.programs(&built.out);
+    if programs
+        .iter()
+        .all(|test| matches!(test, ToRun::Documentation))
+    {
         return Err(Stop::with("cargo built no tests", &[&built]));
     }
 
-    // The longest of all comes first.
-    let tests = iter::once(Tests::Documentation).chain(programs);
-    let tests = Mutex::new(tests.enumerate());
+    let tests = Mutex::new(programs.into_iter().enumerate());
     let next = || tests.lock().unwrap_or_else(PoisonError::into_inner).next();
     let all = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
                 while let Some((number, tests)) = next() {
-                    let ended = one(&tests, packages, seeds, &dir, number);
+                    let ended = one(&tests, seeds, &dir, number);
                     all.lock()
                         .unwrap_or_else(PoisonError::into_inner)
                         .push((number, ended));
@@ -91,12 +132,12 @@ pub(crate) fn run(lab: &mut Lab, packages: &[&str], seeds: &str) -> Parts {
 }
 
 /// The test programs that cargo has built.
-fn programs(messages: &str) -> Vec<Tests> {
+fn programs(messages: &str) -> Vec<ToRun> {
     let read = |line| {
         let message: Message = serde_json::from_str(line).ok()?;
         let test = message.profile.is_some_and(|profile| profile.test);
         let package = message.manifest_path?.parent()?.to_owned();
-        test.then_some(Tests::Program {
+        test.then_some(ToRun::Program {
             executable: message.executable?,
             package,
         })
@@ -104,21 +145,15 @@ fn programs(messages: &str) -> Vec<Tests> {
     messages.lines().filter_map(read).collect()
 }
 
-fn one(
-    tests: &Tests,
-    packages: &[&str],
-    seeds: &str,
-    dir: &Path,
-    number: usize,
-) -> Result<Finished, Stop> {
-    let mut command = match tests {
-        Tests::Documentation => {
+fn one(test: &ToRun, seeds: &str, dir: &Path, number: usize) -> Result<Finished, Stop> {
+    let mut command = match test {
+        ToRun::Documentation => {
             let mut command = build::cargo();
-            command.args(["test", "--locked", "--profile", "unit", "--doc"]);
-            command.args(packages).arg("--no-fail-fast");
+            command.args(["test", "--locked", "--profile", build::TESTED]);
+            command.args(["--workspace", "--doc", "--no-fail-fast"]);
             command
         }
-        Tests::Program {
+        ToRun::Program {
             executable,
             package,
         } => {

@@ -260,7 +260,7 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         name: "memcheck",
-        about: "programs under Valgrind: no invalid access, no leak of ours",
+        about: "programs under Valgrind: no invalid access, no leak of ours; named, the long ones too",
         needs: packages::MEMCHECK,
         product: true,
         company: Company::ByPlace,
@@ -311,6 +311,7 @@ pub(crate) fn choose(filters: &[String]) -> Result<Vec<(&'static Group, Vec<Case
             .filter(|case| applications::belongs(filters, &case.name))
             .filter(|case| sanitized::belongs(filters, &case.name))
             .filter(|case| scale::belongs(filters, &case.name))
+            .filter(|case| memcheck::belongs(filters, &case.name))
             .filter(|case| exs::mutants::belongs(filters, &case.name))
             .collect();
         if !cases.is_empty() {

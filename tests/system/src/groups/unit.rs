@@ -1,14 +1,13 @@
-//! Group `unit`: `cargo test` of the whole workspace, optimised and with all checks, each test
-//! counted.
+//! Group `unit`: `cargo test` of the whole workspace, with all checks, each test counted.
 
-use crate::groups::cargo_tests;
+use crate::groups::cargo_tests::{self, Tests};
 use crate::harness::case::{Case, Ending, Stop};
 use crate::harness::process::Finished;
 
 pub(crate) fn cases() -> Vec<Case> {
     // The simulators' long runs are a group of their own.
     vec![Case::many("unit", |lab| {
-        cargo_tests::run(lab, &["--workspace"], "200")
+        cargo_tests::run(lab, &Tests::All, "200")
     })]
 }
 

@@ -13,6 +13,7 @@ use crate::harness::process::{self, Finished};
 use crate::lab::environment::counter;
 use crate::lab::{Lab, Place};
 use crate::programs::cprogram;
+use crate::programs::hasty::Hasty;
 use crate::programs::perftest::{Ends, Pair, odd};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -49,8 +50,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Place::Veth(1500),
         Place::Veth(9000),
     ] {
-        // What they compare are bytes and not times, and each is kept for seconds by perftest's
-        // look at the processor's clock.
+        // What they compare are bytes and not times.
         let beside = |case: Case| case.in_company(Company::ByPlace);
         cases.extend(traffic::cases(place).into_iter().map(beside));
         cases.extend(services::cases(place).into_iter().map(beside));
@@ -95,7 +95,7 @@ fn within_a_device(lab: &mut Lab) -> Ending {
             Ok(["sent_pkts", "sent_loopback_pkts"].map(|name| counter(&status, name)))
         };
         let before = count(lab)?;
-        traffic::pair(lab, place, "ib_send_bw -n 100", &["-F"])?.clean()?;
+        traffic::hasty_pair(lab, place, "ib_send_bw -n 100")?.clean()?;
         let after = count(lab)?;
         let [all, within] = [0, 1].map(|n| after[n] - before[n]);
         let wanted = if place == Place::OneDaemon { all } else { 0 };
@@ -263,6 +263,8 @@ fn at_once(lab: &mut Lab, place: Place, lines: &[String]) -> Result<Vec<Ends>, S
     let dir = lab.case_dir()?;
     let ports: Vec<u16> = lines.iter().map(|_| lab.port()).collect();
     let site = lab.site(place)?;
+    let (server, client) = (Hasty::on(site.server())?, Hasty::on(site.client())?);
+    let (server, client) = (&server, &client);
     thread::scope(|scope| {
         let running: Vec<_> = lines
             .iter()
@@ -279,7 +281,7 @@ fn at_once(lab: &mut Lab, place: Place, lines: &[String]) -> Result<Vec<Ends>, S
                         port,
                         limit: Duration::from_secs(120),
                     };
-                    pair.run(site.server(), site.client(), dir)
+                    pair.run(server, client, dir)
                 })
             })
             .collect();
