@@ -4,6 +4,7 @@ mod clock;
 mod control;
 mod faults;
 mod hosts;
+mod introductions;
 mod notices;
 mod open;
 mod sockets;

@@ -1,7 +1,6 @@
 //! What is known of the hosts that reliable connections go to: whether they are ferroce's too, so
-//! that losses on the way there can be recovered from by selective acknowledgements. The daemon
-//! finds it out, and nobody waits for it: a connection begins as with a stranger, and its queue
-//! pair is told later.
+//! that losses on the way there can be recovered from by selective acknowledgements. Who asks them,
+//! and what follows, is in `introductions`.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,15 +9,13 @@ use ferroce_control::switches::Recovery;
 use ferroce_transport::{Duration, Time};
 use parking_lot::Mutex;
 
-use super::Hca;
-use crate::port::Ports;
-use crate::port::address::{PathKey, gid_address};
-use crate::progress::timers;
-
 /// How long an answer of the daemon's holds.
 const HOLDS: Duration = Duration::from_secs(60);
 /// The most hosts that are remembered.
 const MOST: usize = 1024;
+
+/// Whence a host is asked, an index into the GID table, and its GID.
+pub(super) type Way = (u16, [u8; 16]);
 
 /// Hosts, as the daemon knows them.
 pub(crate) struct Hosts {
@@ -28,8 +25,7 @@ pub(crate) struct Hosts {
 
 #[derive(Clone, Copy)]
 struct Known {
-    /// Whence the daemon asks it: an index into the GID table, and its GID.
-    way: (u16, [u8; 16]),
+    way: Way,
     selective: bool,
     until: Time,
 }
@@ -51,88 +47,94 @@ impl Hosts {
     pub(crate) fn introduces_all(&self) -> bool {
         self.recovery == Recovery::Selective
     }
-}
 
-impl Hca {
-    /// A reliable connection is about to go there. The first in a while has the daemon ask.
-    pub(crate) fn meet_host(&self, gid_index: u8, gid: [u8; 16]) {
-        let ip = gid_address(gid);
-        let automatic = self.hosts.recovery == Recovery::Automatic;
-        let elsewhere = matches!(self.ports(), Ports::Ethernet(_)) && !self.has_address(ip);
-        if !automatic || !elsewhere {
-            return;
-        }
-
-        let now = timers::now();
-        let way = (gid_index.into(), gid);
-        {
-            let mut known = self.hosts.known.lock();
-            if known.get(&ip).is_some_and(|known| known.until > now) {
-                return;
-            }
-            if known.len() >= MOST {
-                known.clear();
-            }
-            // Before the daemon is asked: its news of the host must find it.
-            let until = now + HOLDS;
-            known.insert(
-                ip,
-                Known {
-                    way,
-                    selective: false,
-                    until,
-                },
-            );
-        }
-        self.ask_about(ip, way);
-        self.queued_events();
-    }
-
-    /// Whether the peer at the other end of a path may understand selective acknowledgements. What
-    /// the device's own processes send to each other is not lost on any network.
-    pub(crate) fn may_speak_selective(&self, key: &PathKey) -> bool {
-        if self.hosts.recovery != Recovery::Automatic || key.lids.is_some() {
+    /// A connection goes there. Whether the daemon is to be asked about it; from now on
+    /// [`open`](Self::open) has it.
+    pub(super) fn meet(&self, now: Time, ip: IpAddr, way: Way) -> bool {
+        let mut known = self.known.lock();
+        if self.recovery != Recovery::Automatic || known.get(&ip).is_some_and(|k| k.until > now) {
             return false;
         }
-        let known = self.hosts.known.lock();
-        known.get(&key.remote).is_some_and(|known| known.selective)
-    }
-
-    /// Hosts have answered the daemon.
-    pub(super) fn hosts_answered(&self) {
-        let open: Vec<_> = {
-            let known = self.hosts.known.lock();
-            let open = known.iter().filter(|(_, known)| !known.selective);
-            open.map(|(ip, known)| (*ip, known.way)).collect()
-        };
-        for (ip, way) in open {
-            if self.ask_about(ip, way) {
-                self.introduce(ip);
-            }
+        if known.len() >= MOST {
+            known.clear();
         }
+        let host = Known {
+            way,
+            selective: false,
+            until: now + HOLDS,
+        };
+        known.insert(ip, host);
+        true
     }
 
-    /// Asks the daemon, and keeps what it says.
-    fn ask_about(&self, ip: IpAddr, (gid_index, gid): (u16, [u8; 16])) -> bool {
-        let selective = self
-            .control
-            .ask(|daemon| daemon.speaks_selective(gid_index, gid));
-        let selective = selective.unwrap_or(false);
-        if selective && let Some(known) = self.hosts.known.lock().get_mut(&ip) {
+    /// Those of whom nothing is known yet, or that they do not understand.
+    pub(super) fn open(&self) -> Vec<(IpAddr, Way)> {
+        let known = self.known.lock();
+        let open = known.iter().filter(|(_, known)| !known.selective);
+        open.map(|(ip, known)| (*ip, known.way)).collect()
+    }
+
+    /// One of them does.
+    pub(super) fn found(&self, ip: IpAddr) {
+        if let Some(known) = self.known.lock().get_mut(&ip) {
             known.selective = true;
         }
-        selective
     }
 
-    /// Tells the queue pairs that are connected to a host.
-    fn introduce(&self, ip: IpAddr) {
-        let qps: Vec<_> = self.qps.read_recursive().iter().cloned().collect();
-        for qp in qps {
-            let mut inner = qp.inner.lock();
-            let there = inner.path.as_ref().map(|path| path.key);
-            if there.is_some_and(|key| key.remote == ip && key.lids.is_none()) {
-                inner.transport.introduce();
-            }
+    /// Whether a host is known to understand.
+    pub(super) fn understands(&self, ip: IpAddr) -> bool {
+        let known = self.known.lock();
+        known.get(&ip).is_some_and(|known| known.selective)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WAY: Way = (3, [7; 16]);
+
+    fn ip(n: u16) -> IpAddr {
+        let [high, low] = n.to_be_bytes();
+        IpAddr::from([10, 0, high, low])
+    }
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_host_is_asked_about_once_a_minute() {
+        let hosts = Hosts::new(Recovery::Automatic);
+        assert!(hosts.meet(at(0), ip(1), WAY));
+        assert!(!hosts.meet(at(59), ip(1), WAY));
+        assert_eq!(hosts.open(), [(ip(1), WAY)]);
+        assert!(!hosts.understands(ip(1)));
+
+        hosts.found(ip(1));
+        assert!(hosts.understands(ip(1)));
+        assert!(hosts.open().is_empty());
+
+        // It may be another's since.
+        assert!(hosts.meet(at(60), ip(1), WAY));
+        assert!(!hosts.understands(ip(1)));
+    }
+
+    #[test]
+    fn nobody_is_asked_where_it_is_decided_already() {
+        for recovery in [Recovery::GoBackN, Recovery::Selective] {
+            assert!(!Hosts::new(recovery).meet(at(0), ip(1), WAY));
         }
+    }
+
+    #[test]
+    fn there_is_an_end_to_what_is_remembered() {
+        let hosts = Hosts::new(Recovery::Automatic);
+        for n in 0..3000 {
+            assert!(hosts.meet(at(0), ip(n), WAY));
+            assert!(hosts.open().len() <= MOST);
+        }
+        hosts.found(ip(1)); // forgotten, and no harm done
+        assert!(!hosts.understands(ip(1)));
     }
 }
