@@ -22,6 +22,7 @@ use parking_lot::{Mutex, RwLock};
 use self::control::Control;
 use crate::datapath::path::Path;
 use crate::datapath::rx::state::RxState;
+use crate::datapath::sharing::Handed;
 use crate::error::{Error, Result};
 use crate::forks;
 use crate::instrument::Taps;
@@ -119,6 +120,8 @@ pub struct Hca {
     pub(crate) rx: locks::Mutex<RxState<Qp>, { locks::RECEIVE }>,
     pub(crate) timers: Timers<u16>,
     alarms: Timers<Alarm>,
+    /// Turns to send that queue pairs are still to be told of.
+    pub(crate) handed: Handed,
     /// When QPs last sent again what was not answered in time.
     retried_at: AtomicTime,
     pub(crate) driver: Driver,
@@ -176,6 +179,7 @@ impl Hca {
             rx: locks::Mutex::new(RxState::new()),
             timers: Timers::new(),
             alarms: Timers::new(),
+            handed: Handed::default(),
             retried_at: AtomicTime::default(),
             crowd: Crowd::default(),
             answers: Mutex::default(),

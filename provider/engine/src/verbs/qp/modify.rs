@@ -53,12 +53,12 @@ impl Qp {
         self.show_attributes(&inner);
         self.renew_p_key(&inner);
         if let Some(path) = path {
-            self.set_active(&mut inner, false);
+            self.leave_turn(&mut inner);
             inner.path = Some(path);
         }
 
         if inner.transport.state() == QpState::Reset {
-            self.set_active(&mut inner, false);
+            self.leave_turn(&mut inner);
             inner.path = None;
             inner.last_path = None;
             self.purge();
@@ -70,6 +70,8 @@ impl Qp {
 
         self.pump(&mut inner, &keys, now, true);
         self.list(&mut inner);
+        drop(inner);
+        hca.hand_turns(now);
         Ok(())
     }
 
