@@ -10,4 +10,6 @@ pub(crate) mod path;
 pub(crate) mod pump;
 pub(crate) mod qp_host;
 pub(crate) mod rx;
+pub(crate) mod sharing;
+pub(crate) mod turns;
 pub(crate) mod tx;

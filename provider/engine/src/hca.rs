@@ -26,6 +26,7 @@ use self::control::Control;
 use self::hosts::Hosts;
 use crate::datapath::path::Path;
 use crate::datapath::rx::state::RxState;
+use crate::datapath::sharing::Handed;
 use crate::error::{Error, Result};
 use crate::forks;
 use crate::instrument::Taps;
@@ -123,6 +124,8 @@ pub struct Hca {
     pub(crate) rx: locks::Mutex<RxState<Qp>, { locks::RECEIVE }>,
     pub(crate) timers: Timers<u16>,
     alarms: Timers<Alarm>,
+    /// Turns to send that queue pairs are still to be told of.
+    pub(crate) handed: Handed,
     /// When QPs last sent again what was not answered in time.
     retried_at: AtomicTime,
     pub(crate) driver: Driver,
@@ -180,6 +183,7 @@ impl Hca {
             rx: locks::Mutex::new(RxState::new()),
             timers: Timers::new(),
             alarms: Timers::new(),
+            handed: Handed::default(),
             retried_at: AtomicTime::default(),
             crowd: Crowd::default(),
             answers: Mutex::default(),

@@ -117,6 +117,18 @@ pub(crate) const SEND_TRIES: u32 = 3;
 /// How long a sender waits for room each time, as dropping would only cost a retransmission.
 pub(crate) const SEND_WAIT: Duration = Duration::from_millis(2);
 
+// Queue pairs that send in turn (`datapath::turns`).
+
+/// Bytes of a path's window for which there is a turn: a run, which is one send and one
+/// acknowledgement.
+pub(crate) const TURN_WINDOW: u32 = 64 << 10;
+/// Bytes that a queue pair sends in a turn while others wait.
+pub(crate) const TURN_BYTES: u64 = 256 << 10;
+/// If no turn has ended for so long while others wait, they wait no longer…
+pub(crate) const TURN_PATIENCE: Duration = Duration::from_millis(10);
+/// … which doubles, as long as none ends, up to this.
+pub(crate) const MAX_TURN_PATIENCE: Duration = Duration::from_millis(320);
+
 // Faults on command (`instrument`).
 
 /// Bytes of packets that are held back at most: a second at 100 Mb/s.

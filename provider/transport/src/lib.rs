@@ -43,6 +43,7 @@ pub mod state;
 mod timer;
 mod trace;
 mod tuning;
+mod turn;
 mod types;
 mod uc;
 mod ud;

@@ -19,8 +19,6 @@ const NAME: usize = size_of::<libc::sockaddr_in6>();
 const CONTROL: usize = 64;
 const BUFFER: usize = 16 + NAME + CONTROL + MAX_DATAGRAM;
 const GROUP: u16 = 0;
-/// Where the payload goes.
-const TARGET: usize = 8 << 20;
 /// Bytes after which an acknowledgement is sent.
 const ACK_EVERY: u64 = 256 << 10;
 
@@ -35,8 +33,8 @@ struct Ring {
     tail: u16,
 }
 
-/// Receives until a datagram of one byte, then prints payload bytes per second.
-pub(crate) fn run(address: SocketAddr, payload: usize) -> Result<()> {
+/// Receives into so much memory until a datagram of one byte, then prints payload bytes per second.
+pub(crate) fn run(address: SocketAddr, payload: usize, memory: usize) -> Result<()> {
     let socket = UdpSocket::bind(address)?;
     let options = Socket::from(socket.try_clone()?);
     let _ = options.set_recv_buffer_size(8 << 20);
@@ -47,7 +45,7 @@ pub(crate) fn run(address: SocketAddr, payload: usize) -> Result<()> {
     let mut message: Box<libc::msghdr> = Box::new(unsafe { std::mem::zeroed() });
     message.msg_namelen = NAME as u32;
     message.msg_controllen = CONTROL;
-    let mut target = vec![0; TARGET];
+    let mut target = vec![0; memory.max(MAX_DATAGRAM)];
     let (mut at, mut received, mut told) = (0, 0_u64, 0_u64);
     let mut times: Option<(Instant, Instant)> = None;
     let mut armed = false;
@@ -93,7 +91,7 @@ pub(crate) fn run(address: SocketAddr, payload: usize) -> Result<()> {
             for packet in bytes.chunks(segment.max(1)) {
                 let body = &packet
                     [HEADER.min(packet.len())..packet.len().saturating_sub(TRAILER).max(HEADER)];
-                if at + body.len() > TARGET {
+                if at + body.len() > target.len() {
                     at = 0;
                 }
                 target[at..at + body.len()].copy_from_slice(body);

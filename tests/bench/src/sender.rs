@@ -11,14 +11,17 @@ use socket2::{MsgHdr, SockAddr, Socket};
 
 use crate::{HEADER, TRAILER, segments};
 
-/// Source of the payload: larger than the caches near the core, as a benchmark of 1 MiB messages
-/// with several outstanding is.
-const SOURCE: usize = 8 << 20;
 /// Bytes in flight that have not been acknowledged for so long are lost.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Sends for so many seconds, then says so with datagrams of one byte.
-pub(crate) fn run(address: SocketAddr, payload: usize, seconds: f64, window: u64) -> Result<()> {
+/// Sends for so many seconds out of so much memory, then says so with datagrams of one byte.
+pub(crate) fn run(
+    address: SocketAddr,
+    payload: usize,
+    seconds: f64,
+    window: u64,
+    memory: usize,
+) -> Result<()> {
     let socket = UdpSocket::bind((address.ip(), 0))?;
     socket.set_nonblocking(true)?;
     let out = Socket::from(socket.try_clone()?);
@@ -28,7 +31,7 @@ pub(crate) fn run(address: SocketAddr, payload: usize, seconds: f64, window: u64
     set_segment_size(&out, HEADER + payload + TRAILER)?;
     let to = SockAddr::from(address);
     let count = segments(payload);
-    let source = vec![1; SOURCE.max(payload * count)];
+    let source = vec![1; memory.max(payload * count)];
     let header = [2; HEADER];
 
     // The trailer of a packet and the header of the next are neighbours.

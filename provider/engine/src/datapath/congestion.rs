@@ -1,15 +1,16 @@
 //! How many request bytes each queue pair of a path may have in flight: its share of what the
 //! path's controller allows.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
 use ferroce_transport::congestion::{Aimd, Controller};
 use ferroce_transport::{PathSignal, Time};
 
+use crate::datapath::turns::Turns;
+use crate::tuning::TURN_WINDOW;
+
 pub(crate) struct Congestion {
     controller: Aimd,
-    /// QPs with requests in flight, among which the window is divided.
-    active: AtomicU32,
+    /// Of the QPs among which the window is divided.
+    pub(crate) turns: Turns,
 }
 
 impl Congestion {
@@ -17,21 +18,18 @@ impl Congestion {
     pub(crate) fn new(ceiling: u32) -> Congestion {
         Congestion {
             controller: Aimd::new(ceiling),
-            active: AtomicU32::new(0),
+            turns: Turns::default(),
         }
     }
 
     /// The share of one QP in bytes.
     pub(crate) fn share(&self) -> u32 {
-        self.controller.window() / self.active.load(Relaxed).max(1)
+        self.controller.window() / self.turns.taken().max(1)
     }
 
-    pub(super) fn qp_active(&self, active: bool) {
-        if active {
-            self.active.fetch_add(1, Relaxed);
-        } else {
-            self.active.fetch_sub(1, Relaxed);
-        }
+    /// How many QPs may send at once.
+    pub(crate) fn limit(&self) -> u32 {
+        (self.controller.window() / TURN_WINDOW).max(1)
     }
 
     pub(crate) fn signal(&self, now: Time, signal: PathSignal) {
@@ -42,6 +40,7 @@ impl Congestion {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::datapath::turns::Begun;
     use crate::port::socket_window;
 
     #[test]
@@ -52,8 +51,14 @@ mod tests {
             c.signal(Time::ZERO, PathSignal::Acked { bytes, rtt });
         }
         assert_eq!(c.share(), 425_984 / 2);
-        c.qp_active(true);
-        c.qp_active(true);
-        assert_eq!(c.share(), 425_984 / 4);
+        assert_eq!(c.limit(), 3);
+        for index in 1..=3 {
+            let begun = c.turns.begin(index, c.limit(), false);
+            assert!(matches!(begun, Begun::Turn(_)));
+            assert_eq!(c.share(), 425_984 / 2 / u32::from(index));
+        }
+        let begun = c.turns.begin(4, c.limit(), false);
+        assert_eq!(begun, Begun::Waits { alone: true });
+        assert!(c.share() >= TURN_WINDOW);
     }
 }

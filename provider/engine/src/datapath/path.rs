@@ -3,7 +3,10 @@
 //!
 //! A path leads to one slot of one host, or to a group.
 
+use std::sync::{OnceLock, Weak};
+
 use crate::datapath::congestion::Congestion;
+use crate::hca::Hca;
 use crate::port::address::PathKey;
 use crate::port::{Exit, Outgoing};
 
@@ -13,6 +16,8 @@ pub(crate) struct Path {
     pub(crate) congestion: Congestion,
     /// It leads to a group.
     pub(crate) multicast: bool,
+    /// Whose it is, once somebody looks after its turns.
+    pub(crate) device: OnceLock<Weak<Hca>>,
 }
 
 impl Path {
@@ -22,6 +27,7 @@ impl Path {
             congestion: Congestion::new(exit.window()),
             exit,
             multicast: key.is_multicast(),
+            device: OnceLock::new(),
         }
     }
 

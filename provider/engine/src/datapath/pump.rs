@@ -26,15 +26,6 @@ pub(crate) enum Fired {
 }
 
 impl Qp {
-    pub(crate) fn set_active(&self, inner: &mut Inner, active: bool) {
-        if inner.active != active
-            && let Some(path) = &inner.path
-        {
-            path.congestion.qp_active(active);
-            inner.active = active;
-        }
-    }
-
     /// Sends what may be sent and sets the timer. `flush_acks`: also an ACK that could wait for
     /// company.
     pub(crate) fn pump(&self, inner: &mut Inner, keys: &KeyTable, now: Time, flush_acks: bool) {
@@ -42,6 +33,12 @@ impl Qp {
         if let Some(tm) = &self.tm {
             tm.start(&mut inner.transport, self.qp_num());
         }
+
+        let paced = self.is_unreliable();
+        let window = match paced {
+            true => None,
+            false => self.window(inner, now),
+        };
 
         let Inner {
             transport, path, ..
@@ -56,7 +53,7 @@ impl Qp {
             row: &self.row,
             now,
             p_key: self.p_key(),
-            paced: self.is_unreliable(),
+            paced,
             tapped: self.tapped(),
         };
 
@@ -65,16 +62,15 @@ impl Qp {
             return;
         }
 
-        let mut window = 0;
         if let Some(path) = path.as_deref() {
-            window = path.congestion.share();
-            tx::with_run(Way::Path(path), source, |run| {
-                let opts = TransmitOpts {
-                    window,
-                    budget: TRANSMIT_BUDGET,
-                    flush_acks,
-                };
-                while transport.transmit(now, opts, &mut host, run) {}
+            let opts = TransmitOpts {
+                window: window.unwrap_or(0),
+                budget: TRANSMIT_BUDGET,
+                flush_acks,
+            };
+            tx::with_run(Way::Path(path), source, |run| match window {
+                Some(_) => while transport.transmit(now, opts, &mut host, run) {},
+                None => while transport.respond(opts, &mut host, run) {},
             });
         } else {
             flush(transport, &mut host, now);
@@ -84,8 +80,7 @@ impl Qp {
             self.fails(inner, keys, now, failure);
         }
 
-        let busy = inner.transport.has_requests_in_flight();
-        self.set_active(inner, busy);
+        self.rest(inner);
         inner.ack_at = match inner.transport.has_pending_ack() {
             true if inner.ack_at == Time::MAX => {
                 self.hca().counters().add(Counter::AckDeferred, 1);
@@ -96,7 +91,7 @@ impl Qp {
         };
 
         self.arm(inner);
-        self.publish(inner, window);
+        self.publish(inner, window.unwrap_or(0));
     }
 
     /// What its packets are looked at for by themselves, if for anything.
@@ -268,6 +263,7 @@ impl Qp {
             } = &mut *inner;
             let mut host = QpHost::new(self, keys, path.as_deref(), now);
             transport.handle_timeout(now, &mut host);
+            self.stand_back(&mut inner);
         }
 
         if due || inner.ack_at <= now || inner.resume_at <= now {

@@ -312,6 +312,8 @@ impl Hca {
         for qp in rx.touched.drain(..) {
             qp.answer(&keys, now);
         }
+        drop(keys);
+        self.hand_turns(now);
         now
     }
 }

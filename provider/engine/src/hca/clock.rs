@@ -43,10 +43,13 @@ impl Hca {
             }
         }
 
-        if self.timers.next() > now {
-            return;
+        if self.timers.next() <= now {
+            self.run_queue_pairs(now, received);
         }
+        self.hand_turns(now);
+    }
 
+    fn run_queue_pairs(&self, now: Time, received: bool) {
         let qps = self.qps.read_recursive();
         let keys = self.keys.read_recursive();
         let mut retries = self.retries_now(now, received);

@@ -4,6 +4,7 @@
 use ferroce_transport::{Datagram, Dest, QpState, SendData, SendRequest, Sge};
 
 use crate::datapath::held::Held;
+use crate::datapath::sharing::Part;
 use crate::error::{Error, Result};
 use crate::instrument::{LATENCY, VERBS};
 use crate::locks::MutexGuard;
@@ -122,14 +123,22 @@ impl SendPoster<'_> {
             return;
         }
         self.inner.expected = self.inner.transport.expected_psn();
+        if self.inner.part == Part::Waits {
+            self.qp.publish_queues(&self.inner);
+            return;
+        }
         if self.can_wait() {
             self.inner.held = self.inner.held.and(self.posted);
             self.qp.publish_queues(&self.inner);
             return;
         }
+        let now = timers::now();
         let keys = hca.keys.read_recursive();
         // An ACK that was held back goes out beside what was posted; if nothing can, it waits on.
-        self.qp.pump(&mut self.inner, &keys, timers::now(), false);
+        self.qp.pump(&mut self.inner, &keys, now, false);
+        drop(keys);
+        drop(self.inner);
+        hca.hand_turns(now);
     }
 }
 

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use crate::datapath::arrival::Arrival;
 use crate::datapath::held::Held;
 use crate::datapath::path::Path;
+use crate::datapath::sharing::Part;
 use crate::hca::Hca;
 use crate::instrument::latency::Latency;
 use crate::instrument::{Made, VERBS};
@@ -52,8 +53,8 @@ pub(crate) struct Inner {
     pub(crate) ack_at: Time,
     /// UC and UD: when sending goes on, where its pace has stopped it.
     pub(crate) resume_at: Time,
-    /// Counted among the path's active QPs.
-    pub(crate) active: bool,
+    /// Its part in the turns of the path.
+    pub(crate) part: Part,
     /// Small requests posted since the last time that something was sent.
     pub(crate) held: Held,
     /// The PSN that was expected of the peer when the last request was posted.
@@ -217,7 +218,9 @@ impl Qp {
     /// not completed, or it is not known.
     pub(crate) fn is_answered(&self) -> Option<bool> {
         let inner = self.try_lock()?;
-        (!inner.active && inner.transport.state() == QpState::Rts)
+        (inner.part == Part::None
+            && !inner.transport.has_requests_in_flight()
+            && inner.transport.state() == QpState::Rts)
             .then(|| inner.transport.expected_psn() != inner.expected)
     }
 

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::progress::timers;
 use crate::verbs::context::Context;
 use crate::verbs::events::Delivered;
 use crate::verbs::openers::Opener;
@@ -109,10 +110,11 @@ impl Qp {
 
         let mut inner = self.inner.lock();
         self.send_last_ack(&mut inner);
-        self.set_active(&mut inner, false);
+        self.leave_turn(&mut inner);
         inner.path = None;
         inner.last_path = None;
         drop(inner);
+        hca.hand_turns(timers::now());
         self.purge();
         let keys = hca.keys.read_recursive();
         if keys.has_windows() {

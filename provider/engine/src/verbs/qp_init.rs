@@ -10,6 +10,7 @@ use ferroce_transport::{EarlyMemory, QpCap, QpConfig, QpState, QpType, Time};
 use parking_lot::Mutex;
 
 use crate::datapath::held::Held;
+use crate::datapath::sharing::Part;
 use crate::error::{Error, Result};
 use crate::locks;
 use crate::tuning::EARLY_BYTES;
@@ -208,7 +209,7 @@ impl Inner {
             armed_then: Time::MAX,
             ack_at: Time::MAX,
             resume_at: Time::MAX,
-            active: false,
+            part: Part::None,
             held: Held::default(),
             expected: 0,
             listed: QpState::Reset,

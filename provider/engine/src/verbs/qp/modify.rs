@@ -53,7 +53,7 @@ impl Qp {
         self.show_attributes(&inner);
         self.renew_p_key(&inner);
         if let Some(path) = path {
-            self.set_active(&mut inner, false);
+            self.leave_turn(&mut inner);
             inner.path = Some(path);
         }
 
@@ -66,7 +66,7 @@ impl Qp {
         }
 
         if inner.transport.state() == QpState::Reset {
-            self.set_active(&mut inner, false);
+            self.leave_turn(&mut inner);
             inner.path = None;
             inner.last_path = None;
             self.purge();
@@ -78,6 +78,8 @@ impl Qp {
 
         self.pump(&mut inner, &keys, now, true);
         self.list(&mut inner);
+        drop(inner);
+        hca.hand_turns(now);
         Ok(())
     }
 

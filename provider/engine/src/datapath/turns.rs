@@ -1,0 +1,276 @@
+//! Whose turn it is to send requests, of the queue pairs of one path.
+//!
+//! As long as the window has room for a run of each, all that have something to send do so at once,
+//! and share the window. Of more than that each would have a sliver: a packet at a time, each a
+//! send, an acknowledgement and two visits of its own, and all of them together more than the way
+//! takes. So then as many have a turn as the window has runs, and the others wait in a queue. A
+//! turn is so many bytes; it ends when they are acknowledged, or when there is nothing left to
+//! send, and goes to the first who waits. One who waits costs nothing.
+//!
+//! Those with one small request have a queue of their own, which takes turns with the other: they
+//! do not wait for bulk, nor bulk for them.
+//!
+//! Knows no clock and no queue pair but by its index, and does nothing by itself.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+use ferroce_transport::Duration;
+use parking_lot::Mutex;
+
+use crate::tuning::{MAX_TURN_PATIENCE, TURN_PATIENCE};
+
+/// The turn of a queue pair. Those of an earlier round were written off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    round: u32,
+}
+
+/// What a queue pair that wants to send is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begun {
+    Turn(Turn),
+    /// It has to wait. `alone`: nobody looks yet whether turns end.
+    Waits {
+        alone: bool,
+    },
+}
+
+/// What a look at those who wait has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// There are none, and no need to look again.
+    Nobody,
+    /// Turns have ended since the last look.
+    Moving,
+    /// None has: all of them were written off.
+    Stalled,
+}
+
+#[derive(Default)]
+pub(crate) struct Turns {
+    state: Mutex<State>,
+    /// Those that are taken, readable without the lock.
+    taken: AtomicU32,
+    /// Whether somebody waits.
+    wanted: AtomicBool,
+    /// Turns of earlier rounds were written off. Changes under the lock.
+    round: AtomicU32,
+}
+
+#[derive(Default)]
+struct State {
+    taken: u32,
+    /// Who has little to send, and who has more: first come, first served.
+    little: VecDeque<u16>,
+    much: VecDeque<u16>,
+    /// The last turn went to one who had little.
+    little_last: bool,
+    /// A turn has ended since the last look.
+    moved: bool,
+    /// Somebody looks.
+    watched: bool,
+    /// Looks in a row that have found nothing moved.
+    stalls: u32,
+}
+
+impl State {
+    fn waits(&self) -> bool {
+        !self.little.is_empty() || !self.much.is_empty()
+    }
+
+    /// Takes the first who waits.
+    fn pop(&mut self) -> Option<u16> {
+        let little_first = !self.little_last || self.much.is_empty();
+        let next = match little_first {
+            true => self.little.pop_front(),
+            false => None,
+        };
+        self.little_last = next.is_some();
+        next.or_else(|| self.much.pop_front())
+    }
+}
+
+impl Turns {
+    /// Turns that are taken.
+    #[inline]
+    pub(crate) fn taken(&self) -> u32 {
+        self.taken.load(Relaxed)
+    }
+
+    /// Whether somebody waits for one.
+    #[inline]
+    pub(crate) fn are_wanted(&self) -> bool {
+        self.wanted.load(Relaxed)
+    }
+
+    /// A queue pair that has no turn, and does not wait, wants to send; `limit` turns there are.
+    pub(crate) fn begin(&self, index: u16, limit: u32, little: bool) -> Begun {
+        let mut state = self.state.lock();
+        if state.taken < limit && !state.waits() {
+            return Begun::Turn(self.take(&mut state));
+        }
+
+        match little {
+            true => state.little.push_back(index),
+            false => state.much.push_back(index),
+        }
+        self.wanted.store(true, Relaxed);
+        let alone = !std::mem::replace(&mut state.watched, true);
+        Begun::Waits { alone }
+    }
+
+    /// A turn is over.
+    pub(crate) fn end(&self, turn: Turn) {
+        let mut state = self.state.lock();
+        state.moved = true;
+        if self.counts(turn) {
+            state.taken -= 1;
+            self.taken.store(state.taken, Relaxed);
+        }
+    }
+
+    /// Gives a turn that nobody has to the first who waits.
+    pub(crate) fn next(&self, limit: u32) -> Option<(u16, Turn)> {
+        if !self.are_wanted() {
+            return None;
+        }
+
+        let mut state = self.state.lock();
+        if state.taken >= limit {
+            return None;
+        }
+
+        let index = state.pop();
+        self.wanted.store(state.waits(), Relaxed);
+        let index = index?;
+        Some((index, self.take(&mut state)))
+    }
+
+    /// Whether a turn counts, or was written off.
+    #[inline]
+    pub(crate) fn counts(&self, turn: Turn) -> bool {
+        self.round.load(Relaxed) == turn.round
+    }
+
+    /// Looks whether turns end while others wait, and writes those off that do not: a peer may be
+    /// silent for as long as it likes, and others of the path are not to wait for it.
+    pub(crate) fn look(&self) -> Look {
+        let mut state = self.state.lock();
+        if !state.waits() {
+            state.watched = false;
+            return Look::Nobody;
+        }
+        if std::mem::take(&mut state.moved) {
+            state.stalls = 0;
+            return Look::Moving;
+        }
+
+        state.stalls += 1;
+        self.round.fetch_add(1, Relaxed);
+        state.taken = 0;
+        self.taken.store(0, Relaxed);
+        Look::Stalled
+    }
+
+    /// How long until the next look.
+    pub(crate) fn patience(&self) -> Duration {
+        let stalls = self.state.lock().stalls;
+        (TURN_PATIENCE * (1 << stalls.min(8))).min(MAX_TURN_PATIENCE)
+    }
+
+    fn take(&self, state: &mut State) -> Turn {
+        state.taken += 1;
+        self.taken.store(state.taken, Relaxed);
+        Turn {
+            round: self.round.load(Relaxed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begin(turns: &Turns, index: u16, limit: u32) -> Turn {
+        match turns.begin(index, limit, false) {
+            Begun::Turn(turn) => turn,
+            waits => panic!("{waits:?}"),
+        }
+    }
+
+    /// There is no turn for it; returns whether nobody else waits.
+    fn waits(turns: &Turns, index: u16, little: bool) -> bool {
+        match turns.begin(index, turns.taken(), little) {
+            Begun::Waits { alone } => alone,
+            turn => panic!("{turn:?}"),
+        }
+    }
+
+    #[test]
+    fn those_beyond_the_limit_wait_and_are_served_as_they_came() {
+        let turns = Turns::default();
+        let first = begin(&turns, 1, 2);
+        let second = begin(&turns, 2, 2);
+        assert!(!turns.are_wanted());
+        assert!(waits(&turns, 3, false));
+        assert!(!waits(&turns, 4, false), "one looks after all of them");
+        assert_eq!(turns.next(2), None);
+
+        turns.end(first);
+        // Who comes now is behind them.
+        assert!(!waits(&turns, 1, false));
+        let (index, third) = turns.next(2).unwrap();
+        assert_eq!((index, turns.next(2)), (3, None));
+        turns.end(second);
+        turns.end(third);
+        assert_eq!(turns.next(2).unwrap().0, 4);
+        assert_eq!(turns.next(2).unwrap().0, 1);
+        assert!(!turns.are_wanted());
+        assert_eq!((turns.next(2), turns.taken()), (None, 2));
+    }
+
+    #[test]
+    fn little_and_much_take_turns() {
+        let turns = Turns::default();
+        let mut turn = begin(&turns, 0, 1);
+        for index in 1..=3 {
+            waits(&turns, index, false);
+            waits(&turns, 10 + index, true);
+        }
+        let mut order = Vec::new();
+        loop {
+            turns.end(turn);
+            let Some((index, next)) = turns.next(1) else {
+                break;
+            };
+            order.push(index);
+            turn = next;
+        }
+        assert_eq!(order, [11, 1, 12, 2, 13, 3]);
+    }
+
+    #[test]
+    fn turns_that_do_not_end_are_written_off() {
+        let turns = Turns::default();
+        assert_eq!(turns.look(), Look::Nobody);
+        let stuck = begin(&turns, 1, 1);
+        waits(&turns, 2, false);
+        waits(&turns, 3, false);
+        assert_eq!(turns.look(), Look::Stalled);
+        assert!(!turns.counts(stuck));
+        let (index, turn) = turns.next(1).unwrap();
+        assert_eq!((index, turns.next(1)), (2, None));
+
+        // What ends after all is no other's turn, but shows that something moves.
+        turns.end(stuck);
+        assert_eq!((turns.taken(), turns.next(1)), (1, None));
+        assert_eq!(turns.look(), Look::Moving);
+        assert_eq!(turns.look(), Look::Stalled);
+        assert_eq!(turns.next(1).unwrap().0, 3);
+        turns.end(turn);
+        assert_eq!(turns.taken(), 1);
+        assert_eq!(turns.look(), Look::Nobody);
+        assert!(waits(&turns, 4, false), "and is looked at again");
+    }
+}

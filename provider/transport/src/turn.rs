@@ -1,0 +1,56 @@
+//! What a host looks at that has the queue pairs of one path send in turn.
+
+use crate::budget::Budget;
+use crate::trace::{Traced, is_watched};
+use crate::{Host, Qp, QpState, Sink, TransmitOpts};
+
+impl Qp {
+    /// As [`transmit`](Self::transmit), but requests stay where they are: only what the peer has
+    /// asked for goes out. Returns whether more of that is ready at once.
+    pub fn respond<H: Host, S: Sink>(
+        &mut self,
+        opts: TransmitOpts,
+        host: &mut H,
+        sink: &mut S,
+    ) -> bool {
+        let mut budget = Budget::of(opts.budget);
+        let hold = !opts.flush_acks && self.ack_deferrable();
+        match is_watched() {
+            false => self.send_responses(&mut budget, hold, host, sink),
+            true => {
+                let sink = &mut Traced::new(self.config.qpn, sink);
+                self.send_responses(&mut budget, hold, host, sink)
+            }
+        }
+    }
+
+    /// Whether there is a request, or a part of one, that would be sent now if the window allowed
+    /// it.
+    pub fn has_requests_to_send(&self) -> bool {
+        self.req.cursor < self.sq.end()
+            && matches!(self.attr.qp_state, QpState::Rts | QpState::Sqd)
+            && self.req.timers.rnr.is_none()
+    }
+
+    /// Whether what is still to be sent is one request of so many bytes at most.
+    pub fn has_little_to_send(&self, bytes: u32) -> bool {
+        self.req.cursor + 1 == self.sq.end()
+            && (self.sq.wqe(self.req.cursor)).is_some_and(|wqe| wqe.len <= bytes)
+    }
+
+    /// Bytes of requests sent since the connection was made, as the window counts them; fewer again
+    /// when some of them have to be sent again.
+    pub fn sent_cost(&self) -> u64 {
+        self.req.next_cost
+    }
+
+    /// Where the window begins: bytes as [`sent_cost`](Self::sent_cost) counts them.
+    pub fn settled_cost(&self) -> u64 {
+        self.req.base_cost()
+    }
+
+    /// Whether packets have been lost singly and are being sent again.
+    pub fn is_recovering(&self) -> bool {
+        self.req.board.is_some()
+    }
+}
