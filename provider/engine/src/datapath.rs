@@ -5,6 +5,7 @@ pub(crate) mod batch;
 pub(crate) mod completing;
 pub(crate) mod congestion;
 pub(crate) mod datagram;
+pub(crate) mod handed;
 pub(crate) mod held;
 pub(crate) mod path;
 pub(crate) mod pump;

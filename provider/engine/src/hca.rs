@@ -24,9 +24,9 @@ use parking_lot::{Mutex, RwLock};
 
 use self::control::Control;
 use self::hosts::Hosts;
+use crate::datapath::handed::Handed;
 use crate::datapath::path::Path;
 use crate::datapath::rx::state::RxState;
-use crate::datapath::sharing::Handed;
 use crate::error::{Error, Result};
 use crate::forks;
 use crate::instrument::Taps;

@@ -30,8 +30,8 @@ pub const MAX_DATAGRAM: usize = 65_507;
 /// Most packets of one GSO send.
 pub const MAX_SEGMENTS: usize = 64;
 
-/// Memory of the payload, unless told otherwise: larger than the caches near the core, as a benchmark
-/// of 1 MiB messages with several outstanding has.
+/// Memory of the payload, unless told otherwise: larger than the caches near the core, as a
+/// benchmark of 1 MiB messages with several outstanding has.
 pub const MEMORY: usize = 8 << 20;
 
 /// Packets of one GSO send with this payload.

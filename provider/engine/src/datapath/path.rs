@@ -3,12 +3,12 @@
 //!
 //! A path leads to one slot of one host, or to a group.
 
-use std::sync::{OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
 use crate::datapath::congestion::Congestion;
-use crate::hca::Hca;
 use crate::port::address::PathKey;
 use crate::port::{Exit, Outgoing};
+use crate::progress::timers::Alarmed;
 
 pub(crate) struct Path {
     pub(crate) key: PathKey,
@@ -16,8 +16,8 @@ pub(crate) struct Path {
     pub(crate) congestion: Congestion,
     /// It leads to a group.
     pub(crate) multicast: bool,
-    /// Whose it is, once somebody looks after its turns.
-    pub(crate) device: OnceLock<Weak<Hca>>,
+    /// Who looks after its turns, once somebody has waited for one.
+    pub(crate) overseer: OnceLock<Arc<dyn Alarmed>>,
 }
 
 impl Path {
@@ -27,7 +27,7 @@ impl Path {
             congestion: Congestion::new(exit.window()),
             exit,
             multicast: key.is_multicast(),
-            device: OnceLock::new(),
+            overseer: OnceLock::new(),
         }
     }
 

@@ -1,55 +1,16 @@
 //! The queue pairs of a path send in turn: what one may send, and who is next (see `turns`).
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use ferroce_transport::{Qp as Transport, Time};
-use parking_lot::Mutex;
 
 use crate::datapath::path::Path;
-use crate::datapath::turns::{Begun, Look, Turn};
+use crate::datapath::turns::{Begun, Look, Part, Turn};
 use crate::hca::Hca;
 use crate::memory::keys::KeyTable;
 use crate::progress::timers::{Alarm, Alarmed, Alarms};
 use crate::tuning::{SMALL_REQUEST, TURN_BYTES};
 use crate::verbs::qp::{Inner, Qp};
-
-/// A queue pair's part in the turns of its path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// It has nothing to send, and nothing on its way.
-    #[default]
-    None,
-    Waits,
-    /// It has a turn, since so many bytes were sent.
-    Has {
-        turn: Turn,
-        since: u64,
-    },
-}
-
-/// Turns that were given to queue pairs which do not know of it yet: who gives one away holds the
-/// lock of another queue pair.
-#[derive(Default)]
-pub(crate) struct Handed {
-    list: Mutex<VecDeque<(Arc<Path>, u16, Turn)>>,
-    any: AtomicBool,
-}
-
-impl Handed {
-    fn push(&self, path: &Arc<Path>, index: u16, turn: Turn) {
-        self.list.lock().push_back((path.clone(), index, turn));
-        self.any.store(true, Ordering::Release);
-    }
-
-    fn pop(&self) -> Option<(Arc<Path>, u16, Turn)> {
-        let mut list = self.list.lock();
-        let first = list.pop_front();
-        self.any.store(!list.is_empty(), Ordering::Relaxed);
-        first
-    }
-}
 
 impl Qp {
     /// How many bytes its requests may have in flight now. `None`: they wait for a turn.
@@ -179,25 +140,34 @@ impl Path {
     }
 }
 
-impl Alarmed for Path {
+/// Looks whether those who wait for a turn of a path get one.
+struct Overseer {
+    hca: Weak<Hca>,
+    path: Weak<Path>,
+}
+
+impl Alarmed for Overseer {
     fn alarm(self: Arc<Self>, now: Time) {
-        let Some(hca) = self.device.get().and_then(Weak::upgrade) else {
+        let (Some(hca), Some(path)) = (self.hca.upgrade(), self.path.upgrade()) else {
             return;
         };
-        match self.congestion.turns.look() {
+        match path.congestion.turns.look() {
             Look::Nobody => return,
             Look::Moving => {}
-            Look::Stalled => self.hand_over(&hca),
+            Look::Stalled => path.hand_over(&hca),
         }
-        hca.look_after_turns(&self, now);
+        hca.look_after_turns(&path, now);
     }
 }
 
 impl Hca {
     /// Has somebody look whether those who wait for a turn of a path get one.
     fn look_after_turns(self: &Arc<Self>, path: &Arc<Path>, now: Time) {
-        path.device.get_or_init(|| Arc::downgrade(self));
-        let of: Weak<dyn Alarmed> = Arc::downgrade(path) as Weak<dyn Alarmed>;
+        let overseer = || {
+            let (hca, path) = (Arc::downgrade(self), Arc::downgrade(path));
+            Arc::new(Overseer { hca, path }) as Arc<dyn Alarmed>
+        };
+        let of = Arc::downgrade(path.overseer.get_or_init(overseer));
         let handle = 0;
         let at = now + path.congestion.turns.patience();
         self.add_alarm(at, Alarm { handle, of });
@@ -206,7 +176,7 @@ impl Hca {
     /// Lets queue pairs send to which turns were given. The caller holds no queue pair.
     #[inline]
     pub(crate) fn hand_turns(&self, now: Time) {
-        if self.handed.any.load(Ordering::Acquire) {
+        if self.handed.any() {
             self.hand_all(now);
         }
     }

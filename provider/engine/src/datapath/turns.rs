@@ -26,6 +26,20 @@ pub(crate) struct Turn {
     round: u32,
 }
 
+/// A queue pair's part in the turns of its path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// It has nothing to send, and nothing on its way.
+    #[default]
+    None,
+    Waits,
+    /// It has a turn, since so many bytes were sent.
+    Has {
+        turn: Turn,
+        since: u64,
+    },
+}
+
 /// What a queue pair that wants to send is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begun {

@@ -4,7 +4,7 @@
 use ferroce_transport::{Datagram, Dest, QpState, SendData, SendRequest, Sge};
 
 use crate::datapath::held::Held;
-use crate::datapath::sharing::Part;
+use crate::datapath::turns::Part;
 use crate::error::{Error, Result};
 use crate::instrument::{LATENCY, VERBS};
 use crate::locks::MutexGuard;

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use crate::datapath::arrival::Arrival;
 use crate::datapath::held::Held;
 use crate::datapath::path::Path;
-use crate::datapath::sharing::Part;
+use crate::datapath::turns::Part;
 use crate::hca::Hca;
 use crate::instrument::latency::Latency;
 use crate::instrument::{Made, VERBS};

@@ -10,7 +10,7 @@ use ferroce_transport::{EarlyMemory, QpCap, QpConfig, QpState, QpType, Time};
 use parking_lot::Mutex;
 
 use crate::datapath::held::Held;
-use crate::datapath::sharing::Part;
+use crate::datapath::turns::Part;
 use crate::error::{Error, Result};
 use crate::locks;
 use crate::tuning::EARLY_BYTES;
