@@ -12,5 +12,6 @@ pub(crate) mod pump;
 pub(crate) mod qp_host;
 pub(crate) mod rx;
 pub(crate) mod sharing;
+pub(crate) mod turn_count;
 pub(crate) mod turns;
 pub(crate) mod tx;

@@ -16,8 +16,15 @@ mod marks;
 mod sleep;
 #[path = "../src/progress/turn.rs"]
 mod turn;
+#[path = "../src/datapath/turn_count.rs"]
+mod turn_count;
 #[path = "../src/progress/words.rs"]
 mod words;
+
+/// Where sources of other folders find them.
+mod progress {
+    pub(crate) use crate::words;
+}
 
 #[path = "models/loom_words.rs"]
 mod loom_words;
@@ -29,4 +36,6 @@ mod models {
     mod sleep;
     #[path = "turn.rs"]
     mod turn;
+    #[path = "turn_count.rs"]
+    mod turn_count;
 }

@@ -13,11 +13,12 @@
 //! Knows no clock and no queue pair but by its index, and does nothing by itself.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
 
 use ferroce_transport::Duration;
 use parking_lot::Mutex;
 
+use crate::datapath::turn_count::TurnCount;
 use crate::tuning::{MAX_TURN_PATIENCE, TURN_PATIENCE};
 
 /// The turn of a queue pair. Those of an earlier round were written off.
@@ -61,20 +62,13 @@ pub(crate) enum Look {
     Stalled,
 }
 
-#[derive(Default)]
 pub(crate) struct Turns {
-    state: Mutex<State>,
-    /// Those that are taken, readable without the lock.
-    taken: AtomicU32,
-    /// Whether somebody waits.
-    wanted: AtomicBool,
-    /// Turns of earlier rounds were written off. Changes under the lock.
-    round: AtomicU32,
+    count: TurnCount<AtomicU64>,
+    waiting: Mutex<Waiting>,
 }
 
 #[derive(Default)]
-struct State {
-    taken: u32,
+struct Waiting {
     /// Who has little to send, and who has more: first come, first served.
     little: VecDeque<u16>,
     much: VecDeque<u16>,
@@ -88,9 +82,9 @@ struct State {
     stalls: u32,
 }
 
-impl State {
-    fn waits(&self) -> bool {
-        !self.little.is_empty() || !self.much.is_empty()
+impl Waiting {
+    fn len(&self) -> usize {
+        self.little.len() + self.much.len()
     }
 
     /// Takes the first who waits.
@@ -105,100 +99,115 @@ impl State {
     }
 }
 
+impl Default for Turns {
+    fn default() -> Turns {
+        Turns {
+            count: TurnCount::new(AtomicU64::new(0)),
+            waiting: Mutex::default(),
+        }
+    }
+}
+
 impl Turns {
     /// Turns that are taken.
     #[inline]
     pub(crate) fn taken(&self) -> u32 {
-        self.taken.load(Relaxed)
+        self.count.taken()
     }
 
     /// Whether somebody waits for one.
     #[inline]
     pub(crate) fn are_wanted(&self) -> bool {
-        self.wanted.load(Relaxed)
+        self.count.are_wanted()
     }
 
     /// A queue pair that has no turn, and does not wait, wants to send; `limit` turns there are.
+    #[inline]
     pub(crate) fn begin(&self, index: u16, limit: u32, little: bool) -> Begun {
-        let mut state = self.state.lock();
-        if state.taken < limit && !state.waits() {
-            return Begun::Turn(self.take(&mut state));
+        match self.count.take(limit) {
+            Some(round) => Begun::Turn(Turn { round }),
+            None => self.wait(index, limit, little),
+        }
+    }
+
+    #[cold]
+    fn wait(&self, index: u16, limit: u32, little: bool) -> Begun {
+        let mut waiting = self.waiting.lock();
+        if let Err(round) = self.count.want(limit) {
+            return Begun::Turn(Turn { round });
         }
 
         match little {
-            true => state.little.push_back(index),
-            false => state.much.push_back(index),
+            true => waiting.little.push_back(index),
+            false => waiting.much.push_back(index),
         }
-        self.wanted.store(true, Relaxed);
-        let alone = !std::mem::replace(&mut state.watched, true);
+        let alone = !std::mem::replace(&mut waiting.watched, true);
         Begun::Waits { alone }
     }
 
     /// A turn is over.
+    #[inline]
     pub(crate) fn end(&self, turn: Turn) {
-        let mut state = self.state.lock();
-        state.moved = true;
-        if self.counts(turn) {
-            state.taken -= 1;
-            self.taken.store(state.taken, Relaxed);
+        if !self.count.give_back(turn.round) {
+            self.end_before_others(turn);
         }
     }
 
+    #[cold]
+    fn end_before_others(&self, turn: Turn) {
+        let mut waiting = self.waiting.lock();
+        waiting.moved = true;
+        self.count.give_back_locked(turn.round);
+    }
+
     /// Gives a turn that nobody has to the first who waits.
+    #[inline]
     pub(crate) fn next(&self, limit: u32) -> Option<(u16, Turn)> {
-        if !self.are_wanted() {
-            return None;
+        match self.are_wanted() {
+            false => None,
+            true => self.pass_on(limit),
         }
+    }
 
-        let mut state = self.state.lock();
-        if state.taken >= limit {
-            return None;
-        }
-
-        let index = state.pop();
-        self.wanted.store(state.waits(), Relaxed);
-        let index = index?;
-        Some((index, self.take(&mut state)))
+    #[cold]
+    fn pass_on(&self, limit: u32) -> Option<(u16, Turn)> {
+        let mut waiting = self.waiting.lock();
+        let last = match waiting.len() {
+            0 => return None,
+            many => many == 1,
+        };
+        let round = self.count.pass_on(limit, last)?;
+        Some((waiting.pop()?, Turn { round }))
     }
 
     /// Whether a turn counts, or was written off.
     #[inline]
     pub(crate) fn counts(&self, turn: Turn) -> bool {
-        self.round.load(Relaxed) == turn.round
+        self.count.round() == turn.round
     }
 
     /// Looks whether turns end while others wait, and writes those off that do not: a peer may be
     /// silent for as long as it likes, and others of the path are not to wait for it.
     pub(crate) fn look(&self) -> Look {
-        let mut state = self.state.lock();
-        if !state.waits() {
-            state.watched = false;
+        let mut waiting = self.waiting.lock();
+        if waiting.len() == 0 {
+            waiting.watched = false;
             return Look::Nobody;
         }
-        if std::mem::take(&mut state.moved) {
-            state.stalls = 0;
+        if std::mem::take(&mut waiting.moved) {
+            waiting.stalls = 0;
             return Look::Moving;
         }
 
-        state.stalls += 1;
-        self.round.fetch_add(1, Relaxed);
-        state.taken = 0;
-        self.taken.store(0, Relaxed);
+        waiting.stalls += 1;
+        self.count.write_off();
         Look::Stalled
     }
 
     /// How long until the next look.
     pub(crate) fn patience(&self) -> Duration {
-        let stalls = self.state.lock().stalls;
+        let stalls = self.waiting.lock().stalls;
         (TURN_PATIENCE * (1 << stalls.min(8))).min(MAX_TURN_PATIENCE)
-    }
-
-    fn take(&self, state: &mut State) -> Turn {
-        state.taken += 1;
-        self.taken.store(state.taken, Relaxed);
-        Turn {
-            round: self.round.load(Relaxed),
-        }
     }
 }
 
