@@ -1,7 +1,7 @@
 //! What the daemons of hosts know of each other: who is ferroce too, and what it can do.
 //!
 //! Whoever connects to another host may [`ask`](Peers::ask). The first who does so has a question
-//! sent to that host's QP1 ([`greeting`](ferroce_wire::greeting)); nobody waits for the answer.
+//! sent to that host's QP1 ([`greeting`]); nobody waits for the answer.
 //! Three questions without one, or a refusal, and the host is somebody else's for a minute, as is
 //! one that has answered ours for so long. Only an answer to a question that is open is believed,
 //! with the 64 random bits of its transaction.
