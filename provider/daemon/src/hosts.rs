@@ -15,9 +15,6 @@ use crate::mads::{Address, Incoming, Outgoing, Route};
 use crate::qp1;
 use crate::service::Service;
 
-/// Hops that a question may take, as an answer may.
-const HOP_LIMIT: u8 = 64;
-
 /// A host, and from which entry of our GID table it is asked: a link-local address is another host
 /// behind each interface.
 type Host = (u8, Gid);
@@ -114,7 +111,7 @@ fn outgoing((gid_index, gid): Host, mad: Mad) -> Outgoing {
             qkey: QP1_QKEY,
             grh: Some(Route {
                 gid_index,
-                hop_limit: HOP_LIMIT,
+                hop_limit: qp1::HOP_LIMIT,
                 gid,
                 ..Route::default()
             }),

@@ -29,7 +29,7 @@ const FIRST_PORT: u16 = 0xc000;
 /// BTH, DETH, MAD, ICRC.
 pub(crate) const PACKET: usize = 12 + 8 + mad::LEN + ICRC_LEN;
 /// Hop limit of an answer: what a host sends with.
-const HOP_LIMIT: u8 = 64;
+pub(crate) const HOP_LIMIT: u8 = 64;
 
 /// A socket to send from: one for each address and traffic class.
 #[derive(Debug)]

@@ -87,18 +87,10 @@ impl Tester {
 
     /// A queue pair in RTS that understands selective acknowledgements, and a peer that does.
     pub fn selective(attr: QpAttr) -> Tester {
-        let config = QpConfig {
-            qpn: DUT,
-            cap: CAP,
-            seed: 5,
-            selective: Some(&EARLY),
-            introduced: true,
-            ..QpConfig::default()
-        };
-        Tester {
-            peer_selective: true,
-            ..Tester::configured(config, attr, QpState::Rts)
-        }
+        let mut tester = Tester::reserved(attr);
+        tester.peer_selective = true;
+        tester.qp.introduce();
+        tester
     }
 
     /// A queue pair in RTS that understands selective acknowledgements, and has not been told

@@ -48,11 +48,19 @@ impl Hosts {
         self.recovery == Recovery::Selective
     }
 
+    /// Whether it depends on the host who is told so.
+    pub(super) fn finds_out(&self) -> bool {
+        self.recovery == Recovery::Automatic
+    }
+
     /// A connection goes there. Whether the daemon is to be asked about it; from now on
     /// [`open`](Self::open) has it.
     pub(super) fn meet(&self, now: Time, ip: IpAddr, way: Way) -> bool {
+        if !self.finds_out() {
+            return false;
+        }
         let mut known = self.known.lock();
-        if self.recovery != Recovery::Automatic || known.get(&ip).is_some_and(|k| k.until > now) {
+        if known.get(&ip).is_some_and(|known| known.until > now) {
             return false;
         }
         if known.len() >= MOST {

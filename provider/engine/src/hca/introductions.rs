@@ -13,6 +13,9 @@ use crate::progress::timers;
 impl Hca {
     /// A reliable connection is about to go there. The first in a while has the daemon ask.
     pub(crate) fn meet_host(&self, gid_index: u8, gid: [u8; 16]) {
+        if !self.hosts.finds_out() {
+            return;
+        }
         let ip = gid_address(gid);
         let way = (gid_index.into(), gid);
         // What the device's own processes send to each other is not lost on any network.
@@ -25,7 +28,7 @@ impl Hca {
 
     /// Whether the peer at the other end of a path may understand selective acknowledgements.
     pub(crate) fn may_speak_selective(&self, key: &PathKey) -> bool {
-        key.lids.is_none() && self.hosts.understands(key.remote)
+        self.hosts.finds_out() && key.lids.is_none() && self.hosts.understands(key.remote)
     }
 
     /// Hosts have answered the daemon.
