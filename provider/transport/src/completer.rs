@@ -6,6 +6,7 @@
 
 use crate::requester::Gap;
 use crate::trace::Hex;
+use crate::tuning::MAX_LOST_AGAIN;
 use crate::{Duration, Host, PathSignal, Qp, QpEvent, QpState, Time, WcStatus};
 use ferroce_wire::{Aeth, NakCode, Operation, Packet, Position, Psn, Syndrome, rnr_timer_nanos};
 use tracing::debug;
@@ -161,7 +162,7 @@ impl Qp {
         if let Some(gap) = self.req.gap.as_mut().filter(|g| g.at == una) {
             // One loss shows in every answer after it; a second one at the same place shows in
             // answers that begin over, a round trip later.
-            if seen > gap.seen || rtt.is_zero() || now - gap.since < rtt {
+            if seen > gap.seen || rtt.is_zero() || now - gap.since < gap.patience(rtt) {
                 gap.seen = gap.seen.max(seen);
                 return;
             }
@@ -171,10 +172,13 @@ impl Qp {
 
     /// Something was lost at the oldest unacknowledged PSN.
     fn lost<H: Host>(&mut self, now: Time, seen: u64, host: &mut H) {
+        let una = self.req.una;
+        let before = self.req.gap.filter(|g| g.at == una).map_or(0, |g| g.times);
         self.req.gap = Some(Gap {
-            at: self.req.una,
+            at: una,
             seen,
             since: now,
+            times: (before + 1).min(MAX_LOST_AGAIN),
         });
         host.path_signal(PathSignal::Loss);
         self.retry(host);

@@ -9,7 +9,7 @@ use crate::budget::Budget;
 use crate::peer::Peer;
 use crate::send_queue::{self, SendWqe};
 use crate::timer::Timers;
-use crate::tuning::{LOSS_FREE_PACKETS, MIN_MESSAGE_COST};
+use crate::tuning::{LOSS_FREE_PACKETS, LOST_AGAIN, LOST_AT_ONCE, MIN_MESSAGE_COST};
 use crate::{Access, Duration, Host, Qp, QpAttr, QpState, SendFlags, Sink, Time, WcStatus};
 use std::collections::VecDeque;
 
@@ -41,6 +41,19 @@ pub(crate) struct Gap {
     pub seen: u64,
     /// When it was acted upon.
     pub since: Time,
+    /// How often it was: 1 and more.
+    pub times: u8,
+}
+
+impl Gap {
+    /// How long answers are taken to be to what was sent before the loss was acted upon last.
+    pub(crate) fn patience(&self, rtt: Duration) -> Duration {
+        let least = match self.times {
+            0..=LOST_AT_ONCE => Duration::ZERO,
+            _ => LOST_AGAIN,
+        };
+        rtt.max(least) * (1 << (self.times - 1))
+    }
 }
 
 /// The requester's state, shared with the completer.

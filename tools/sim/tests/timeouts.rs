@@ -288,3 +288,65 @@ fn sequence_naks_count_as_retries_and_resume_at_their_psn() {
     assert_eq!(t.send_statuses(), [(1, WcStatus::RetryExcErr)]);
     assert_eq!(t.host.losses, 3);
 }
+
+/// A responder that answered, and then had to wait for a processor: each of its old answers shows
+/// that the first is missing, and arrives alone. They are not taken for losses of what was sent
+/// again, however many come, until they could be.
+#[test]
+fn old_answers_that_show_a_missing_response_do_not_use_the_retries_up() {
+    let mut t = Tester::with(QpAttr {
+        retry_cnt: 7,
+        ..usual()
+    });
+    let buffer = t.buffer(8, Access::LOCAL_WRITE);
+    let post = |t: &mut Tester, wr_id: u64| t.post(wr_id, READ, buffer);
+    let response = |t: &mut Tester, n: u32| {
+        let psn = DUT_PSN + n;
+        t.inject(
+            opcode::RC_READ_RESPONSE_ONLY,
+            psn,
+            false,
+            aeth(n + 1),
+            &[3; 8],
+        );
+    };
+
+    post(&mut t, 0);
+    t.sent();
+    t.now += Duration::from_micros(50);
+    response(&mut t, 0);
+    (1..4).for_each(|i| post(&mut t, i));
+    assert_eq!(t.sent().len(), 3);
+
+    t.now += Duration::from_micros(50);
+    response(&mut t, 3);
+    assert_eq!(t.sent().len(), 3, "all from the missing one on");
+    let mut again = 0;
+    for _ in 0..50 {
+        t.now += Duration::from_micros(200);
+        response(&mut t, 3);
+        again += usize::from(!t.sent().is_empty());
+    }
+    assert_eq!(t.send_statuses(), [(0, WcStatus::Success)]);
+    // Three times at the next answer, as the round trip is short, then after 1.6 and 3.2 ms.
+    assert_eq!((again, t.host.losses), (5, 6));
+
+    (1..4).for_each(|n| response(&mut t, n));
+    assert_eq!(t.send_statuses().len(), 4);
+    assert!(
+        t.send_statuses()
+            .iter()
+            .all(|(_, status)| *status == WcStatus::Success)
+    );
+
+    // Where a response is missing for good, retries end it all the same (C9-143).
+    post(&mut t, 4);
+    post(&mut t, 5);
+    t.sent();
+    for _ in 0..200 {
+        t.now += Duration::from_micros(500);
+        response(&mut t, 5);
+        t.sent();
+    }
+    assert_eq!(t.send_statuses()[4], (4, WcStatus::RetryExcErr));
+}
