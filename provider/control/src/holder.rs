@@ -1,13 +1,18 @@
 //! Who has an address that cannot be had: found in `/proc`, as far as this user may look.
 
-use std::collections::BTreeMap;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 
 use crate::process;
 
 /// The most processes that a message names.
 const NAMED: usize = 3;
+/// How often a table is read, as it changes meanwhile.
+const READINGS: usize = 4;
+/// Room for a table, in bytes: some five hundred sockets.
+const TABLE: usize = 64 << 10;
 
 /// ` by …`, if anything is to be found out about who receives at a UDP endpoint; else empty.
 pub fn of_udp(address: SocketAddr) -> String {
@@ -19,12 +24,10 @@ pub fn of_port(port: u16) -> Vec<(IpAddr, String)> {
     let mut at = BTreeMap::<IpAddr, BTreeMap<u64, u32>>::new();
     for socket in ["/proc/net/udp", "/proc/net/udp6"]
         .into_iter()
-        .flat_map(all)
+        .flat_map(|table| all(table, port))
     {
-        if socket.port == port {
-            let there = at.entry(socket.ip).or_default();
-            there.insert(socket.inode, socket.uid);
-        }
+        let there = at.entry(socket.ip).or_default();
+        there.insert(socket.inode, socket.uid);
     }
     at.into_iter()
         .map(|(ip, sockets)| (ip, by(&sockets)))
@@ -48,17 +51,28 @@ fn sockets(address: SocketAddr) -> BTreeMap<u64, u32> {
         SocketAddr::V4(_) => "/proc/net/udp",
         SocketAddr::V6(_) => "/proc/net/udp6",
     };
-    all(table)
+    all(table, address.port())
         .into_iter()
-        .filter(|socket| socket.port == address.port() && socket.serves(address.ip()))
+        .filter(|socket| socket.serves(address.ip()))
         .map(|socket| (socket.inode, socket.uid))
         .collect()
 }
 
-/// The sockets that a table of the kernel's lists.
-fn all(table: &str) -> Vec<Socket> {
-    let table = fs::read_to_string(table).unwrap_or_default();
-    table.lines().skip(1).filter_map(Socket::read).collect()
+/// The sockets at a port that a table of the kernel's lists. It comes in parts, and what is opened
+/// and closed between them moves the rest: a socket may be passed over. So few parts are asked for
+/// (of a page each, which is all that the kernel gives), and all of it more than once.
+fn all(table: &str, port: u16) -> BTreeSet<Socket> {
+    let read = |_| {
+        // Where there is room no small part is asked for first.
+        let mut text = String::with_capacity(TABLE);
+        let whole = File::open(table).and_then(|mut file| file.read_to_string(&mut text));
+        whole.map_or_else(|_| String::new(), |_| text)
+    };
+    let of_port = |text: String| -> Vec<Socket> {
+        let sockets = text.lines().skip(1).filter_map(Socket::read);
+        sockets.filter(|socket| socket.port == port).collect()
+    };
+    (0..READINGS).map(read).flat_map(of_port).collect()
 }
 
 /// ` by …`, of who has an abstract Unix socket.
@@ -121,7 +135,7 @@ fn holders(inodes: &[u64]) -> Vec<String> {
 }
 
 /// A line of `/proc/net/udp` or `/proc/net/udp6`.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Socket {
     ip: IpAddr,
     port: u16,
@@ -168,6 +182,8 @@ impl Socket {
 mod tests {
     use super::*;
     use std::net::UdpSocket;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::thread;
 
     #[test]
     fn who_has_a_port_is_named() {
@@ -194,6 +210,29 @@ mod tests {
             assert_eq!(of_udp(SocketAddr::new(asked.parse().unwrap(), port)), "");
             assert!(has_ended(SocketAddr::new(asked.parse().unwrap(), port)));
         }
+    }
+
+    /// The machine's other programs open and close sockets all the time, as `others` here.
+    #[test]
+    fn a_socket_is_found_while_others_come_and_go() {
+        let Ok(socket) = UdpSocket::bind("127.0.0.1:0") else {
+            eprintln!("skipped: there is no 127.0.0.1 here");
+            return;
+        };
+        let address = socket.local_addr().unwrap();
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let others = scope.spawn(|| {
+                while !over.load(Relaxed) {
+                    let few: Vec<_> = (0..60).map(|_| UdpSocket::bind("127.0.0.1:0")).collect();
+                    drop(few);
+                }
+            });
+            let missed = (0..500).filter(|_| sockets(address).is_empty()).count();
+            over.store(true, Relaxed);
+            others.join().unwrap();
+            assert_eq!(missed, 0);
+        });
     }
 
     #[test]
