@@ -81,17 +81,13 @@ impl<'a> Subject<'a> {
     /// What a capture has of a queue pair. `peer`: its number, where nobody but a wire has seen the
     /// packets.
     pub(crate) fn of(capture: &'a Capture<'a>, qpn: u32, peer: Option<u32>) -> Subject<'a> {
-        let seen = |incoming: bool| {
-            capture.entries.iter().any(|entry| match &entry.what {
-                What::Packet(packet) => packet
-                    .seen
-                    .is_some_and(|seen| seen.qpn == qpn && seen.incoming == incoming),
-                What::Said(..) => false,
-            })
+        let seen = |entry: &Entry<'_>| match &entry.what {
+            What::Packet(packet) => packet.seen.is_some_and(|seen| seen.incoming),
+            What::Said(..) => false,
         };
         let view = View {
             qpn,
-            comes: seen(true),
+            comes: capture.entries.iter().any(seen),
             wire: Wire::of(capture, qpn, peer),
         };
 
@@ -112,7 +108,7 @@ impl<'a> Subject<'a> {
 /// How a queue pair's events are told from others'.
 struct View {
     qpn: u32,
-    /// What comes to it was seen by itself; otherwise it is what others have sent to it.
+    /// What comes was seen by whom it came to; otherwise it is what others have sent.
     comes: bool,
     /// Who it is on a wire, where nobody else has seen it.
     wire: Option<Wire>,
