@@ -252,6 +252,13 @@ impl Board {
         Some((i, self.entries[i]))
     }
 
+    /// The packet with this PSN, and its place.
+    pub(crate) fn find(&self, psn: u64) -> Option<(usize, Entry)> {
+        let i = self.entries.partition_point(|entry| entry.end <= psn);
+        let entry = self.entries.get(i)?;
+        (entry.psn == psn).then_some((i, *entry))
+    }
+
     /// It was sent again.
     pub(crate) fn resent(&mut self, i: usize, now: Time) {
         let order = self.order;

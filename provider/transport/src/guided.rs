@@ -6,7 +6,9 @@
 //! next of its kind is the queue pair's alone.
 
 use crate::budget::Budget;
+use crate::peer::Peer;
 use crate::{Host, Qp, QpState, SendFlags, Sink, Time};
+use ferroce_wire::Psn;
 
 impl Qp {
     /// Sends the one packet that is the next answer owed to the peer, if there is one: a response,
@@ -24,7 +26,8 @@ impl Qp {
     }
 
     /// Sends the one packet that is the next of the requests, if one may be sent within the window,
-    /// however little room that has.
+    /// however little room that has. What is lost and sent again by itself is for
+    /// [`resend_once`](Self::resend_once).
     pub fn request_once<H: Host, S: Sink>(
         &mut self,
         now: Time,
@@ -37,6 +40,65 @@ impl Qp {
             true => self.send_unreliable(&mut budget, host, sink),
             false => self.send_what_fits(now, window, &mut budget, host, sink),
         };
+    }
+
+    /// Sends the packet with this PSN (24 bits) again, and no other, if it is outstanding and the
+    /// peer understands selective acknowledgements: as one that was lost, or to ask about silence.
+    /// Of a READ what asks for the rest of the responses.
+    pub fn resend_once<S: Sink>(&mut self, now: Time, psn: u32, sink: &mut S) {
+        if self.req.peer != Peer::Selective || !self.may_send() {
+            return;
+        }
+        let una = self.req.una;
+        let ahead = Psn::new(psn).forward_from(Psn::new(una as u32 & 0xff_ffff));
+        let psn = una + u64::from(ahead);
+        if psn >= self.req.max {
+            return;
+        }
+
+        self.set_board_up();
+        let found = self.req.board.as_ref().and_then(|board| board.find(psn));
+        let seq = self.sq.find(psn, self.req.started);
+        let (Some((i, entry)), Some(seq)) = (found, seq) else {
+            return;
+        };
+        if self.send_again(seq, psn, entry.end, sink).is_ok() {
+            self.resent(now, i);
+        }
+    }
+
+    /// Has [`request_once`](Self::request_once) go on with this PSN (24 bits), if it is outstanding or
+    /// the first that is not, and the peer understands selective acknowledgements: it has gone back
+    /// to it, or has not gone back.
+    pub fn go_on_from(&mut self, psn: u32) {
+        let (una, max) = (self.req.una, self.req.max);
+        let ahead = Psn::new(psn).forward_from(Psn::new(una as u32 & 0xff_ffff));
+        let psn = una + u64::from(ahead);
+        if self.req.peer != Peer::Selective || psn > max || una == max {
+            return;
+        }
+        let mtu = self.attr.path_mtu;
+        let within = psn.min(max - 1);
+        let seq = self.sq.find(within, self.req.started);
+        let Some((seq, wqe)) = seq.and_then(|seq| Some((seq, self.sq.wqe(seq)?))) else {
+            return;
+        };
+
+        self.req.next_cost = wqe.cost_at(psn - wqe.first, mtu);
+        self.req.next = psn;
+        self.req.cursor = seq + u64::from(psn == wqe.end);
+    }
+
+    /// When the Local ACK Timeout lapses, or the wait for a receiver ends: the timers whose lapsing
+    /// changes what is sent next.
+    pub fn next_retry(&self) -> Option<Time> {
+        let timers = &self.req.timers;
+        timers.ack.into_iter().chain(timers.rnr).min()
+    }
+
+    /// Whether requests show that this side understands selective acknowledgements.
+    pub fn shows_selective(&self) -> bool {
+        self.req.shows()
     }
 
     /// Does what [`transmit`](Self::transmit) does besides sending: completes what the state has

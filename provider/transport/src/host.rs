@@ -142,6 +142,9 @@ pub trait Sink {
 
 /// What a queue pair needs from whoever hosts it. Every method carries out an instruction at once.
 pub trait Host {
+    /// The request packet with this PSN, which came before an earlier one and was kept, is carried
+    /// out next.
+    fn carries_out(&mut self, _psn: u32) {}
     /// May the peer do `access` to `len` bytes at `va` under `rkey`? Checks key, protection domain,
     /// bounds and the region's rights.
     fn check_remote(

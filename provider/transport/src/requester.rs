@@ -244,10 +244,18 @@ impl Qp {
         if !self.is_room_worth_a_run(window.into()) {
             return false;
         }
+        if self.req.board.is_some() {
+            match self.resend(now, window, budget, host, sink) {
+                Flow::Done => {}
+                Flow::Blocked => return false,
+                Flow::Spent => return true,
+            }
+        }
         self.send_what_fits(now, window, budget, host, sink)
     }
 
-    /// As [`send_requests`](Self::send_requests), however little there is room for.
+    /// As [`send_requests`](Self::send_requests), however little there is room for, and not what is
+    /// sent again by itself.
     #[inline(always)]
     pub(crate) fn send_what_fits<H: Host, S: Sink>(
         &mut self,
@@ -258,17 +266,8 @@ impl Qp {
         sink: &mut S,
     ) -> bool {
         loop {
-            if !matches!(self.attr.qp_state, QpState::Rts | QpState::Sqd)
-                || self.req.timers.rnr.is_some()
-            {
+            if !self.may_send() {
                 return false;
-            }
-            if self.req.board.is_some() {
-                match self.resend(now, window, budget, host, sink) {
-                    Flow::Done => {}
-                    Flow::Blocked => return false,
-                    Flow::Spent => return true,
-                }
             }
             if self.req.cursor == self.req.started && !self.start_next(now, window, host) {
                 return false;
@@ -295,6 +294,11 @@ impl Qp {
                 Err(_) => self.set_fault(seq, WcStatus::LocProtErr, host),
             }
         }
+    }
+
+    #[inline]
+    pub(crate) fn may_send(&self) -> bool {
+        matches!(self.attr.qp_state, QpState::Rts | QpState::Sqd) && self.req.timers.rnr.is_none()
     }
 
     /// Lets the next request begin, if there is one and it may, and gives it its PSNs.

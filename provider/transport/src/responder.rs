@@ -239,6 +239,7 @@ impl Qp {
             let Some(kept) = early.take(self.resp.epsn) else {
                 break;
             };
+            host.carries_out(self.resp.epsn.value());
             self.carry_out(now, &kept.packet(), host);
         }
 

@@ -174,7 +174,7 @@ impl Qp {
 
     /// Sets the scoreboard up, if there is none: what is outstanding was sent in the order of its
     /// PSNs.
-    fn set_board_up(&mut self) {
+    pub(crate) fn set_board_up(&mut self) {
         if self.req.board.is_some() {
             return;
         }
@@ -250,6 +250,9 @@ impl Qp {
         host: &mut H,
         sink: &mut S,
     ) -> Flow {
+        if !self.may_send() {
+            return Flow::Blocked;
+        }
         while let Some((i, entry)) = self.req.board.as_ref().and_then(|board| board.next_lost()) {
             if budget.is_spent() {
                 return Flow::Spent;
@@ -274,18 +277,23 @@ impl Qp {
                 }
             }
 
-            let req = &mut self.req;
-            req.packets += 1;
-            if let Some(board) = &mut req.board {
-                board.resent(i, now);
-            }
-            if req.timers.ack.is_none() {
-                req.timers.ack = req.timers.ack_deadline(now, self.attr.timeout);
-            }
-            if req.timers.probe.is_none() {
-                req.timers.probe = req.probe_at(now);
-            }
+            self.resent(now, i);
         }
         Flow::Done
+    }
+
+    /// Books a packet that was sent again by itself: its place on the scoreboard.
+    pub(crate) fn resent(&mut self, now: Time, i: usize) {
+        let req = &mut self.req;
+        req.packets += 1;
+        if let Some(board) = &mut req.board {
+            board.resent(i, now);
+        }
+        if req.timers.ack.is_none() {
+            req.timers.ack = req.timers.ack_deadline(now, self.attr.timeout);
+        }
+        if req.timers.probe.is_none() {
+            req.timers.probe = req.probe_at(now);
+        }
     }
 }

@@ -43,7 +43,7 @@ impl Qp {
     pub fn standing(&self) -> Standing {
         let req = &self.req;
         let psn = |extended: u64| extended as u32 & 0xff_ffff;
-        let in_flight = req.next_cost.saturating_sub(req.una_cost);
+        let in_flight = req.next_cost.saturating_sub(req.base_cost());
 
         Standing {
             sends_completed: self.sq.base(),

@@ -48,6 +48,20 @@ impl Wanted<'_, '_> {
         opcode::info(self.opcode()).is_some_and(|info| info.is_response())
     }
 
+    /// A queue pair that has been told that its peer may understand selective acknowledgements, if
+    /// this shows that the captured one was, and it has not been yet.
+    fn introduced(&self, machine: &Machine) -> Option<Machine> {
+        let Wanted::Packet(packet) = self else {
+            return None;
+        };
+        let shows = packet.bth.selective && !self.is_answer();
+        (shows && !machine.qp.shows_selective()).then(|| {
+            let mut machine = machine.clone();
+            machine.qp.introduce();
+            machine
+        })
+    }
+
     /// Windows with which the transport may make it: how much may be on its way decides on how much
     /// a READ asks for at once, and which packets ask for an ACK.
     fn windows(&self, machine: &Machine) -> [u32; 2] {
@@ -84,17 +98,35 @@ impl Rules {
         want: &Wanted<'_, '_>,
         time: Time,
     ) -> Option<Machine> {
-        self.sends(from, want, time).or_else(|| {
-            let lapsed = self.lapsed(from, time)?;
-            self.sends(&lapsed, want, time)
-        })
+        let at_once = || self.sends(from, want, time);
+        let lapsed = || self.sends(&self.lapsed(from, time)?, want, time);
+        // Who sends the oldest again, by itself or with all that follows, and may have waited long
+        // enough for the latter, is taken to have waited.
+        let oldest = from.qp.standing().unacknowledged_psn == want.psn();
+        match from.qp.shows_selective() && !want.is_answer() && oldest {
+            true => lapsed().or_else(at_once),
+            false => at_once().or_else(lapsed),
+        }
     }
 
     fn sends(&self, from: &Machine, want: &Wanted<'_, '_>, time: Time) -> Option<Machine> {
-        // A request of another number is not the next.
+        let introduced = want.introduced(from);
+        let mut from = introduced.as_ref().unwrap_or(from);
+        let mut gone_on;
+        // A request of another number is not the next, but one that was lost by itself.
         let next_psn = from.qp.standing().next_psn;
         if !want.is_answer() && from.is_reliable() && next_psn != want.psn() {
-            return None;
+            let mut machine = from.clone();
+            let made = machine.resend(time, want.psn());
+            if made.is_some_and(|made| self.agree(&made, want)) {
+                return Some(machine);
+            }
+            gone_on = from.clone();
+            gone_on.qp.go_on_from(want.psn());
+            if gone_on.qp.standing().next_psn != want.psn() {
+                return None;
+            }
+            from = &gone_on;
         }
         let windows = want.windows(from);
         let tries = if windows[0] == windows[1] || want.is_answer() {
@@ -111,7 +143,7 @@ impl Rules {
 
     /// A queue pair whose timer has lapsed, if it may have by `time`.
     pub(crate) fn lapsed(&self, from: &Machine, time: Time) -> Option<Machine> {
-        let deadline = from.qp.next_timeout()?;
+        let deadline = from.qp.next_retry()?;
         let may = match from.qp.standing().waits_for_receiver {
             true => time + CLOCKS >= deadline,
             // Deadlines have something random in them, which is another's here.

@@ -4,6 +4,7 @@
 use ferroce_transport::{MemoryError, QpState, Time};
 use ferroce_wire::{NakCode, Operation, Packet, Psn, Syndrome};
 
+use crate::host::Found;
 use crate::journal::Fate;
 use crate::machine::Machine;
 use crate::plan::Plan;
@@ -14,22 +15,29 @@ const LOOK_AHEAD: usize = 4096;
 
 /// All that happened to a queue pair.
 pub(crate) struct Given<'p, 'a> {
-    qpn: u32,
     plan: &'p Plan<'a>,
     /// The answers that it sent, by their place among the events.
     answers: Vec<(usize, &'p Packet<'a>)>,
+    /// The requests that it refused as invalid: the answer's place, and the PSN.
+    invalid: Vec<(usize, Psn)>,
 }
 
 impl<'p, 'a> Given<'p, 'a> {
-    pub(crate) fn new(qpn: u32, plan: &'p Plan<'a>) -> Given<'p, 'a> {
+    pub(crate) fn new(plan: &'p Plan<'a>) -> Given<'p, 'a> {
         let answer = |(at, timed): (usize, &'p Timed<'a>)| match &timed.event {
             Event::Sent(packet) if packet.info.is_response() => Some((at, packet)),
             _ => None,
         };
+        let answers: Vec<_> = plan.events.iter().enumerate().filter_map(answer).collect();
+        let is_invalid = |(at, answer): &(usize, &Packet<'_>)| {
+            let kind = answer.ext.aeth?.kind();
+            let invalid = kind == Syndrome::Nak(NakCode::InvalidRequest);
+            invalid.then(|| (*at, Psn::new(answer.bth.psn)))
+        };
         Given {
-            qpn,
             plan,
-            answers: plan.events.iter().enumerate().filter_map(answer).collect(),
+            invalid: answers.iter().filter_map(is_invalid).collect(),
+            answers,
         }
     }
 
@@ -47,7 +55,7 @@ impl<'p, 'a> Given<'p, 'a> {
                     || (settings.srq, settings.sq_sig_all)
                         != (machine.settings.srq, machine.settings.sq_sig_all);
                 if anew || settings.state == QpState::Reset {
-                    *machine = Machine::new(self.qpn, *settings);
+                    *machine = machine.anew(*settings);
                 }
                 machine.set(settings, timed.time);
             }
@@ -80,23 +88,26 @@ impl<'p, 'a> Given<'p, 'a> {
     /// Has the memory and the receive requests be there for a packet, or not, as the answer to it
     /// shows.
     fn prepare(&self, machine: &mut Machine, at: usize, packet: &Packet<'_>) {
-        let host = &mut machine.host;
-        (host.refuses, host.shared, host.no_queue) = (None, true, false);
+        let mut found = Found {
+            shared: true,
+            ..Found::default()
+        };
         if !packet.info.is_request() {
+            machine.host.found = found;
             return;
         }
 
         let verdict = self.verdict_on(at, packet);
         match verdict {
-            Some(Syndrome::RnrNak { .. }) => host.shared = false,
+            Some(Syndrome::RnrNak { .. }) => found.shared = false,
             Some(Syndrome::Nak(NakCode::RemoteAccessError)) => {
-                host.refuses = Some(MemoryError::Rights);
+                found.refuses = Some(MemoryError::Rights);
                 // A SEND names no other key than one to invalidate.
                 let named = packet.info.operation != Operation::Send || packet.ext.ieth.is_some();
-                host.no_queue = !named;
+                found.no_queue = !named;
             }
             Some(Syndrome::Nak(NakCode::RemoteOperationalError)) => {
-                host.refuses = Some(MemoryError::Fault);
+                found.refuses = Some(MemoryError::Fault);
             }
             _ => {}
         }
@@ -104,7 +115,23 @@ impl<'p, 'a> Given<'p, 'a> {
             packet.info.operation,
             Operation::CompareSwap | Operation::FetchAdd
         ) {
-            host.word = self.word_for(at, packet.bth.psn).unwrap_or_default();
+            found.word = self.word_for(at, packet.bth.psn).unwrap_or_default();
+        }
+
+        if packet.info.begins() {
+            // A shared receive queue's request may have been too short, for its message only.
+            let refused = self.invalid.iter().find(|(place, _)| *place > at);
+            let packets = refused.map(|(_, of)| of.forward_from(Psn::new(packet.bth.psn)));
+            found.room = packets.map(|n| n.saturating_mul(machine.settings.path_mtu));
+        }
+        machine.host.found = found;
+        let expected = Psn::new(machine.qp.standing().expected_psn);
+        machine
+            .host
+            .early
+            .retain(|psn, _| !Psn::new(*psn).before(expected));
+        if expected.before(Psn::new(packet.bth.psn)) {
+            machine.host.early.insert(packet.bth.psn, found);
         }
 
         let consumes = match packet.info.operation {
@@ -154,7 +181,7 @@ impl<'p, 'a> Given<'p, 'a> {
 /// Ends the wait that an RNR NAK has asked for, if it is over.
 pub(crate) fn wait_for_receiver(machine: &mut Machine, time: Time) {
     let waits = machine.qp.standing().waits_for_receiver;
-    if waits && machine.qp.next_timeout().is_some_and(|end| end <= time) {
+    if waits && machine.qp.next_retry().is_some_and(|end| end <= time) {
         machine.lapse(time);
     }
 }

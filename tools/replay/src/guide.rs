@@ -54,11 +54,16 @@ impl<'p, 'a> Guide<'p, 'a> {
             _ => None,
         });
         let settings = first.unwrap_or_default();
-        let machine = Machine::new(qpn, settings);
+        let shown = |timed: &Timed<'_>| match &timed.event {
+            Event::Sent(packet) => packet.bth.selective,
+            _ => false,
+        };
+        let selective = plan.events.iter().any(shown);
+        let machine = Machine::new(qpn, settings, selective);
         Guide {
             qpn,
             plan,
-            given: Given::new(qpn, plan),
+            given: Given::new(plan),
             rules: Rules {
                 known: plan.known,
                 offset: plan.known.posts.then_some(0),
@@ -202,7 +207,7 @@ impl<'p, 'a> Guide<'p, 'a> {
         // As often as there are retries, at most.
         for _ in 0..16 {
             let waits = self.machine.qp.standing().waits_for_receiver;
-            let deadline = self.machine.qp.next_timeout().filter(|_| !waits);
+            let deadline = self.machine.qp.next_retry().filter(|_| !waits);
             let Some(deadline) = deadline else { break };
             if deadline + spread(&self.machine) + PATIENCE >= time {
                 break;

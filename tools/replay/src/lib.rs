@@ -15,6 +15,7 @@ mod file;
 mod frame;
 mod given;
 mod guide;
+mod host;
 pub mod journal;
 mod machine;
 mod made_up;

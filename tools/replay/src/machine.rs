@@ -3,13 +3,13 @@
 
 use ferroce_transport::state::transition;
 use ferroce_transport::{
-    Access, Completion, Datagram, Dest, Flush, Gather, Host, Injected, MemoryError, PathSignal,
-    PostError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpEvent, QpState, QpType, RecvWqe,
-    SendData, SendFlags, SendOp, SendRequest, Sge, Sink, Standing, Time, TxPacket, WindowBind,
+    Datagram, Dest, EarlyMemory, Gather, Injected, MemoryError, PostError, Qp, QpAttr, QpAttrMask,
+    QpCap, QpConfig, QpState, QpType, SendData, SendFlags, SendOp, SendRequest, Sge, Sink,
+    Standing, Time, TxPacket,
 };
-use ferroce_wire::{Bth, Ext, Octets, Packet, Service};
-use smallvec::SmallVec;
+use ferroce_wire::{Bth, Ext, Packet, Service};
 
+use crate::host::ReplayHost;
 use crate::journal::{Completed, Fate, Settings};
 
 /// No request that was posted is refused for want of room: what was is not in a capture.
@@ -17,6 +17,9 @@ const ROOM: u32 = 1 << 30;
 
 /// The key of memory that is not there.
 pub(crate) const BAD_KEY: u32 = 1;
+
+/// For requests that came early: however many the captured queue pair has kept.
+static EARLY: EarlyMemory = EarlyMemory::new(usize::MAX);
 
 /// A request to post.
 #[derive(Clone, Copy, Debug)]
@@ -42,24 +45,10 @@ pub(crate) struct Made {
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     pub(crate) qp: Qp,
+    /// It understands selective acknowledgements.
+    selective: bool,
     pub(crate) host: ReplayHost,
     pub(crate) settings: Settings,
-}
-
-/// What is around it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ReplayHost {
-    /// Why memory is not to be accessed at the moment, if it is not.
-    pub(crate) refuses: Option<MemoryError>,
-    /// XRC: there is no shared receive queue of the number that is named.
-    pub(crate) no_queue: bool,
-    /// The value that an ATOMIC finds.
-    pub(crate) word: u64,
-    /// Whether a shared receive queue has a request.
-    pub(crate) shared: bool,
-    /// Completions that nobody has asked for yet: of a receive request, and which.
-    pub(crate) completions: Vec<(bool, Completion)>,
-    pub(crate) events: Vec<QpEvent>,
 }
 
 /// Takes what is sent.
@@ -67,8 +56,8 @@ pub(crate) struct ReplayHost {
 struct Taken(Vec<Made>);
 
 impl Machine {
-    /// In RESET, made as the settings have it.
-    pub(crate) fn new(qpn: u32, settings: Settings) -> Machine {
+    /// In RESET, made as the settings have it, with selective acknowledgements or without.
+    pub(crate) fn new(qpn: u32, settings: Settings, selective: bool) -> Machine {
         let qp = Qp::new(QpConfig {
             qpn,
             qp_type: settings.service,
@@ -84,14 +73,21 @@ impl Machine {
             mtu: 4096,
             seed: 1,
             stretch: settings.stretch,
-            selective: None,
+            selective: selective.then_some(&EARLY),
+            // Its first packet that shows them will tell.
             introduced: false,
         });
         Machine {
             qp,
+            selective,
             host: ReplayHost::default(),
             settings,
         }
+    }
+
+    /// Another one of the same captured queue pair, in RESET.
+    pub(crate) fn anew(&self, settings: Settings) -> Machine {
+        Machine::new(self.qp.qpn(), settings, self.selective)
     }
 
     /// Takes it by way of the states between to what the settings say.
@@ -229,6 +225,14 @@ impl Machine {
         taken.0.pop()
     }
 
+    /// What it sends if the request packet with this PSN was lost, or is sent again to ask about
+    /// silence.
+    pub(crate) fn resend(&mut self, now: Time, psn: u32) -> Option<Made> {
+        let mut taken = Taken::default();
+        self.qp.resend_once(now, psn, &mut taken);
+        taken.0.pop()
+    }
+
     /// Lets its timers lapse that are due.
     pub(crate) fn lapse(&mut self, now: Time) {
         self.qp.handle_timeout(now, &mut self.host);
@@ -293,104 +297,6 @@ impl Sink for Taken {
     }
 }
 
-fn are_good(sges: &[Sge]) -> bool {
+pub(crate) fn are_good(sges: &[Sge]) -> bool {
     sges.iter().all(|sge| sge.lkey != BAD_KEY)
-}
-
-fn good(is: bool) -> Result<(), MemoryError> {
-    match is {
-        true => Ok(()),
-        false => Err(MemoryError::Key),
-    }
-}
-
-impl ReplayHost {
-    fn allows(&self) -> Result<(), MemoryError> {
-        self.refuses.map_or(Ok(()), Err)
-    }
-}
-
-impl Host for ReplayHost {
-    fn check_remote(&mut self, _: u32, _: u64, _: u64, _: Access) -> Result<(), MemoryError> {
-        match self.refuses {
-            Some(MemoryError::Fault) => Ok(()), // found when it is touched
-            _ => self.allows(),
-        }
-    }
-
-    fn write_remote(&mut self, _: u32, _: u64, _: Octets<'_>) -> Result<(), MemoryError> {
-        self.allows()
-    }
-
-    fn compare_swap(&mut self, _: u32, _: u64, _: u64, _: u64) -> Result<u64, MemoryError> {
-        self.allows().map(|()| self.word)
-    }
-
-    fn fetch_add(&mut self, _: u32, _: u64, _: u64) -> Result<u64, MemoryError> {
-        self.allows().map(|()| self.word)
-    }
-
-    fn write_word(&mut self, _: u32, _: u64, _: [u8; 8]) -> Result<(), MemoryError> {
-        self.allows()
-    }
-
-    fn flush_remote(&mut self, _: &Flush) -> Result<(), MemoryError> {
-        self.allows()
-    }
-
-    fn invalidate_remote(&mut self, _: u32) -> Result<(), MemoryError> {
-        self.allows()
-    }
-
-    fn invalidate_local(&mut self, key: u32) -> Result<(), MemoryError> {
-        good(key != BAD_KEY)
-    }
-
-    fn bind_window(&mut self, bind: &WindowBind) -> Result<(), MemoryError> {
-        good(bind.lkey != BAD_KEY)
-    }
-
-    fn select_srq(&mut self, _: u32) -> Result<(), MemoryError> {
-        good(!self.no_queue)
-    }
-
-    fn check_local(&mut self, sges: &[Sge], _: Access) -> Result<(), MemoryError> {
-        good(are_good(sges))
-    }
-
-    fn scatter(&mut self, sges: &[Sge], _: u32, _: Octets<'_>) -> Result<(), MemoryError> {
-        good(are_good(sges))
-    }
-
-    fn scatter_received(&mut self, _: &[Sge], _: u32, _: Octets<'_>) -> Result<(), MemoryError> {
-        match self.refuses {
-            Some(MemoryError::Fault) => self.allows(),
-            _ => Ok(()),
-        }
-    }
-
-    fn take_srq(&mut self) -> Option<RecvWqe> {
-        self.shared.then(|| RecvWqe {
-            wr_id: 0,
-            sges: SmallVec::from_slice(&[Sge {
-                length: u32::MAX,
-                ..Sge::default()
-            }]),
-            skip: 0,
-        })
-    }
-
-    fn complete_send(&mut self, completion: Completion) {
-        self.completions.push((false, completion));
-    }
-
-    fn complete_recv(&mut self, completion: Completion) {
-        self.completions.push((true, completion));
-    }
-
-    fn event(&mut self, event: QpEvent) {
-        self.events.push(event);
-    }
-
-    fn path_signal(&mut self, _: PathSignal) {}
 }

@@ -3,11 +3,13 @@
 use crate::plan;
 use crate::rng::Rng;
 use crate::scenario::settings;
+use crate::side::EARLY;
 use crate::world::{Options, World};
 
-/// The world of a seed's scenario, about to run. Neither side understands selective
-/// acknowledgements, of which no record says so.
-pub fn world(seed: u64) -> World {
+/// The world of a seed's scenario, about to run; `selective`: each side may understand selective
+/// acknowledgements, else neither does. For packets that come early there is always memory, as a
+/// capture does not show how much there was.
+pub fn world(seed: u64, selective: bool) -> World {
     let mut rng = Rng::new(seed);
     let (options, shape) = settings(&mut rng, seed);
     let plans = plan::plan(&mut rng, shape);
@@ -16,7 +18,7 @@ pub fn world(seed: u64) -> World {
         ..options
     };
     for side in &mut options.sides {
-        side.selective = None;
+        side.selective = side.selective.filter(|_| selective).and(Some(&EARLY));
     }
     World::new(options, plans)
 }

@@ -14,7 +14,7 @@ use ferroce_wire::icrc::Flow;
 use smallvec::SmallVec;
 
 /// Where sides keep what comes early: as much as they like, or a few packets.
-static EARLY: EarlyMemory = EarlyMemory::new(1 << 30);
+pub(crate) static EARLY: EarlyMemory = EarlyMemory::new(1 << 30);
 static LITTLE: EarlyMemory = EarlyMemory::new(9000);
 
 /// One side's settings.

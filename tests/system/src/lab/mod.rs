@@ -218,6 +218,15 @@ impl Lab {
         self.site.as_ref().ok_or_else(|| Stop::fail("no site"))
     }
 
+    /// Has programs at a place recover from losses so, until the place is left.
+    pub fn recovers_by(&mut self, place: Place, way: &'static str) -> Result<(), Stop> {
+        self.site(place)?;
+        if let Some(site) = &mut self.site {
+            site.recovers_by([way; 2]);
+        }
+        Ok(())
+    }
+
     /// Stops whatever is up, for cases that start daemons of their own.
     pub fn vacate(&mut self) {
         self.site = None;

@@ -50,6 +50,7 @@ pub(crate) fn cases() -> Vec<Case> {
     });
     let others = [
         Case::new("instrument/replay of runs with faults", faults),
+        Case::new("instrument/replay of selective acknowledgements", selective),
         Case::new("instrument/replay of a run that fails", failure),
         Case::new("instrument/replay of one end", one_end),
         Case::new("instrument/replay of a wire's capture", wire),
@@ -136,8 +137,8 @@ fn programs(lab: &mut Lab, place: Place) -> Ending {
 }
 
 /// `ferroce fault` on the one host.
-fn fault(lab: &mut Lab, dir: &Path, words: &str) -> Ending {
-    let mut command = lab.site(Place::OneDaemon)?.client().ferroce();
+fn fault(lab: &mut Lab, place: Place, dir: &Path, words: &str) -> Ending {
+    let mut command = lab.site(place)?.client().ferroce();
     command.arg("fault").args(words.split(' '));
     let finished = process::run(command, dir, "fault", LIMIT)?;
     match finished.success() {
@@ -149,13 +150,14 @@ fn fault(lab: &mut Lab, dir: &Path, words: &str) -> Ending {
 /// With a fault, which is none afterwards.
 fn with_fault<T>(
     lab: &mut Lab,
+    place: Place,
     dir: &Path,
     words: &str,
     does: impl FnOnce(&mut Lab) -> Result<T, Stop>,
 ) -> Result<T, Stop> {
-    fault(lab, dir, &format!("add {words}"))?;
+    fault(lab, place, dir, &format!("add {words}"))?;
     let ending = does(lab);
-    fault(lab, dir, "clear")?;
+    fault(lab, place, dir, "clear")?;
     ending
 }
 
@@ -169,7 +171,7 @@ fn faults(lab: &mut Lab) -> Ending {
             "ib_send_bw -F -s 16384 -n 200",
             "ib_read_bw -F -s 16384 -n 100",
         ] {
-            let file = with_fault(lab, &dir, words, |lab| {
+            let file = with_fault(lab, place, &dir, words, |lab| {
                 captured(lab, place, &WHOLE, &dir, |lab| {
                     work::pair(lab, place, line, &dir)
                 })
@@ -185,11 +187,43 @@ fn faults(lab: &mut Lab) -> Ending {
     })
 }
 
+/// Who keeps what comes early, tells of it, and sends again what is missing alone, is found to do
+/// so.
+fn selective(lab: &mut Lab) -> Ending {
+    let dir = lab.case_dir()?;
+    let place = Place::Sockets;
+    lab.recovers_by(place, "selective")?;
+    let mut told = 0;
+    for line in [
+        "ib_send_bw -F -s 16384 -n 400",
+        "ib_write_bw -F -s 16384 -n 400",
+        "ib_read_bw -F -s 16384 -n 100",
+        "ib_atomic_bw -F -n 400",
+        "ib_send_lat -F -s 64 -n 100",
+    ] {
+        let words = "--loss 2% --seed 7";
+        let file = with_fault(lab, place, &dir, words, |lab| {
+            captured(lab, place, &WHOLE, &dir, |lab| {
+                work::pair(lab, place, line, &dir)
+            })
+        })?;
+        let replayed = Replayed::of(lab, place, &file, &[])?;
+        replayed.agrees(line, 300)?;
+        let tells = |step: &&Value| {
+            let text = step["text"].as_str().unwrap_or_default();
+            step["kind"] == "sent" && text.contains("Selective Acknowledge")
+        };
+        told += replayed.steps.iter().filter(tells).count();
+    }
+    lab.vacate();
+    expect(told > 20, || format!("only {told} tell what has come"))
+}
+
 /// The run has failed, and the steps show why.
 fn failure(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let place = Place::OneDaemon;
-    let file = with_fault(lab, &dir, "--loss 100% --match opcode=ACK", |lab| {
+    let file = with_fault(lab, place, &dir, "--loss 100% --match opcode=ACK", |lab| {
         captured(lab, place, &WHOLE, &dir, |lab| {
             match work::pair(lab, place, "ibv_rc_pingpong -g 0 -n 10", &dir) {
                 Ok(()) => Err(Stop::fail("nothing fails")),
