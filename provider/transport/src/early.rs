@@ -8,6 +8,7 @@
 use ferroce_wire::selective::{Came, REACH};
 use ferroce_wire::{Bth, Ext, OpcodeInfo, Packet, Psn};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Memory for packets that came early, shared by all queue pairs that are told of it. A queue pair
@@ -51,26 +52,6 @@ impl Kept {
         payload + size_of::<Kept>()
     }
 
-    /// Another one like it, if there is memory for it.
-    fn copy(&self) -> Option<Box<Kept>> {
-        let Kept {
-            bth,
-            info,
-            ext,
-            ref payload,
-            memory,
-        } = *self;
-        memory.take(Kept::cost(payload.len())).then(|| {
-            Box::new(Kept {
-                bth,
-                info,
-                ext,
-                payload: payload.clone(),
-                memory,
-            })
-        })
-    }
-
     /// The packet as it came.
     pub(crate) fn packet(&self) -> Packet<'_> {
         Packet {
@@ -88,29 +69,15 @@ impl Drop for Kept {
     }
 }
 
-/// The packets that came early.
-#[derive(Debug)]
+/// The packets that came early. Copies of a queue pair share what was kept.
+#[derive(Clone, Debug)]
 pub(crate) struct Early {
     memory: &'static EarlyMemory,
     /// PSN of the first slot.
     base: Psn,
-    slots: VecDeque<Option<Box<Kept>>>,
+    slots: VecDeque<Option<Arc<Kept>>>,
     /// Slots that are not empty.
     count: usize,
-}
-
-impl Clone for Early {
-    /// Keeps what there is memory for.
-    fn clone(&self) -> Early {
-        let copy = |slot: &Option<Box<Kept>>| slot.as_ref().and_then(|kept| kept.copy());
-        let slots: VecDeque<_> = self.slots.iter().map(copy).collect();
-        Early {
-            memory: self.memory,
-            base: self.base,
-            count: slots.iter().flatten().count(),
-            slots,
-        }
-    }
 }
 
 impl Early {
@@ -145,7 +112,7 @@ impl Early {
         if self.slots.len() <= at {
             self.slots.resize_with(at + 1, || None);
         }
-        self.slots[at] = Some(Box::new(Kept {
+        self.slots[at] = Some(Arc::new(Kept {
             bth: packet.bth,
             info: packet.info,
             ext: packet.ext,
@@ -157,7 +124,7 @@ impl Early {
     }
 
     /// Takes the packet that is expected out, if it is there.
-    pub(crate) fn take(&mut self, expected: Psn) -> Option<Box<Kept>> {
+    pub(crate) fn take(&mut self, expected: Psn) -> Option<Arc<Kept>> {
         self.move_to(expected);
         let kept = self.slots.front_mut()?.take()?;
         self.count -= 1;

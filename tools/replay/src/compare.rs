@@ -116,6 +116,9 @@ impl Rules {
         // A request of another number is not the next, but one that was lost by itself.
         let next_psn = from.qp.standing().next_psn;
         if !want.is_answer() && from.is_reliable() && next_psn != want.psn() {
+            if !from.qp.shows_selective() {
+                return None;
+            }
             let mut machine = from.clone();
             let made = machine.resend(time, want.psn());
             if made.is_some_and(|made| self.agree(&made, want)) {

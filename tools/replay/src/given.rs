@@ -46,6 +46,14 @@ impl<'p, 'a> Given<'p, 'a> {
         matches!(self.plan.events[at].event, Event::Came(..))
     }
 
+    pub(crate) fn event(&self, at: usize) -> &'p Event<'a> {
+        &self.plan.events[at].event
+    }
+
+    pub(crate) fn time(&self, at: usize) -> Time {
+        self.plan.events[at].time
+    }
+
     /// Does to a queue pair what happened.
     pub(crate) fn apply(&self, machine: &mut Machine, at: usize) {
         let timed = &self.plan.events[at];
@@ -125,13 +133,11 @@ impl<'p, 'a> Given<'p, 'a> {
             found.room = packets.map(|n| n.saturating_mul(machine.settings.path_mtu));
         }
         machine.host.found = found;
-        let expected = Psn::new(machine.qp.standing().expected_psn);
-        machine
-            .host
-            .early
-            .retain(|psn, _| !Psn::new(*psn).before(expected));
-        if expected.before(Psn::new(packet.bth.psn)) {
-            machine.host.early.insert(packet.bth.psn, found);
+        if machine.may_keep(packet.bth.psn) {
+            let expected = Psn::new(machine.qp.standing().expected_psn);
+            let early = &mut machine.host.early;
+            early.retain(|psn, _| !Psn::new(*psn).before(expected));
+            early.insert(packet.bth.psn, found);
         }
 
         let consumes = match packet.info.operation {

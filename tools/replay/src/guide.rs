@@ -136,10 +136,14 @@ impl<'p, 'a> Guide<'p, 'a> {
         let (time, before) = (*time, self.machine.view());
         let (kind, text, outcome) = match event {
             Event::Sent(packet) => {
-                let outcome = self.sent(&Wanted::Packet(packet), time);
+                let outcome = self.sent(at, &Wanted::Packet(packet), time);
                 (Kind::Sent, words::packet(packet), outcome)
             }
-            Event::Leaves(fault) => (Kind::Fault, words::fault(fault), self.leaves(fault, time)),
+            Event::Leaves(fault) => (
+                Kind::Fault,
+                words::fault(fault),
+                self.leaves(at, fault, time),
+            ),
             Event::Completion(completed) => {
                 let outcome = self.completed(at, completed, time);
                 (Kind::Completed, words::completed(completed), outcome)

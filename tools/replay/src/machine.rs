@@ -7,7 +7,8 @@ use ferroce_transport::{
     QpCap, QpConfig, QpState, QpType, SendData, SendFlags, SendOp, SendRequest, Sge, Sink,
     Standing, Time, TxPacket,
 };
-use ferroce_wire::{Bth, Ext, Packet, Service};
+use ferroce_wire::selective::REACH;
+use ferroce_wire::{Bth, Ext, Packet, Psn, Service};
 
 use crate::host::ReplayHost;
 use crate::journal::{Completed, Fate, Settings};
@@ -183,6 +184,13 @@ impl Machine {
         self.qp.post_recv(wr_id, sges)?;
         self.qp.settle_once(&mut self.host);
         Ok(())
+    }
+
+    /// Whether a request packet with this PSN comes early, and may be kept.
+    pub(crate) fn may_keep(&self, psn: u32) -> bool {
+        let expected = Psn::new(self.qp.standing().expected_psn);
+        let ahead = Psn::new(psn).forward_from(expected);
+        self.selective && self.qp.state() != QpState::Err && (1..=REACH).contains(&ahead)
     }
 
     /// Gives it a packet, or has it refuse it.

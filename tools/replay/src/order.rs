@@ -2,17 +2,24 @@
 //!
 //! A program's threads read the clock before they take a queue pair's lock. So of what happened
 //! between two packets that were sent the capture has the times, and the order up to these: a
-//! packet may have been handled only after what follows it, or after the next packet was sent.
+//! packet may have been handled only after what follows it, or after the next packet was sent, or a
+//! few more.
 
-use ferroce_transport::Time;
+use std::collections::VecDeque;
+
+use ferroce_transport::{Duration, Time};
 
 use crate::compare::{Rules, Wanted};
 use crate::given::Given;
 use crate::journal::Completed;
 use crate::machine::Machine;
+use crate::subject::Event;
 
 /// What is kept at most. What is further back has had its effect.
 const MOST: usize = 96;
+/// After how many packets that were sent a packet that came may be handled, and how much later.
+const TURNS: usize = 4;
+const LATEST: Duration = Duration::from_millis(20);
 
 /// What happened since the last packet was sent.
 pub(crate) struct Lately {
@@ -21,6 +28,17 @@ pub(crate) struct Lately {
     happened: Vec<usize>,
     /// The completions that were asked for since.
     taken: Vec<Completed>,
+    /// The same between the packets sent before, and each of these.
+    turns: VecDeque<Turn>,
+}
+
+/// What happened between two packets that were sent.
+struct Turn {
+    before: Machine,
+    happened: Vec<usize>,
+    taken: Vec<Completed>,
+    /// The place of the second of these.
+    sent: usize,
 }
 
 impl Lately {
@@ -29,6 +47,23 @@ impl Lately {
             before: machine.clone(),
             happened: Vec::new(),
             taken: Vec::new(),
+            turns: VecDeque::new(),
+        }
+    }
+
+    /// The packet at this place was sent after all of this, which has made `now` of the queue pair.
+    pub(crate) fn turn(&mut self, sent: usize, now: &Machine) {
+        let turns = std::mem::take(&mut self.turns);
+        let last = std::mem::replace(self, Lately::new(now));
+        self.turns = turns;
+        self.turns.push_back(Turn {
+            before: last.before,
+            happened: last.happened,
+            taken: last.taken,
+            sent,
+        });
+        if self.turns.len() > TURNS {
+            self.turns.pop_front();
         }
     }
 
@@ -88,7 +123,69 @@ impl Lately {
             before,
             happened,
             taken,
+            turns: VecDeque::new(),
         };
         Some((machine, lately))
+    }
+
+    /// The queue pair after all of this and after it has sent what is wanted, if it has handled a
+    /// packet only now that came before the last packets that were sent.
+    pub(crate) fn after_others(
+        &self,
+        given: &Given<'_, '_>,
+        rules: &Rules,
+        want: &Wanted<'_, '_>,
+        time: Time,
+    ) -> Option<(Machine, Lately)> {
+        let arrivals = self
+            .turns
+            .iter()
+            .enumerate()
+            .rev()
+            .flat_map(|(first, turn)| {
+                let happened = turn.happened.iter().rev();
+                happened.map(move |late| (first, *late))
+            });
+        let late = arrivals
+            .filter(|(_, late)| given.is_arrival(*late))
+            .take_while(|(_, late)| given.time(*late) + LATEST >= time);
+        let (before, taken) = late
+            .filter_map(|(first, late)| self.handled_late(first, late, given, rules))
+            .find_map(|(machine, taken)| Some((rules.explain(&machine, want, time)?, taken)))?;
+
+        let mut lately = Lately::new(&before);
+        lately.taken = taken;
+        Some((before, lately))
+    }
+
+    /// The queue pair after all since a turn, with a packet that came in it handled last; and the
+    /// completions that were asked for and have not been completed yet.
+    fn handled_late(
+        &self,
+        first: usize,
+        late: usize,
+        given: &Given<'_, '_>,
+        rules: &Rules,
+    ) -> Option<(Machine, Vec<Completed>)> {
+        let mut machine = self.turns[first].before.clone();
+        let mut taken = Vec::new();
+        for turn in self.turns.iter().skip(first) {
+            for at in turn.happened.iter().filter(|at| **at != late) {
+                given.apply(&mut machine, *at);
+            }
+            let want = match given.event(turn.sent) {
+                Event::Sent(packet) => Wanted::Packet(packet),
+                Event::Leaves(fault) => Wanted::Kept(*fault),
+                _ => return None,
+            };
+            machine = rules.explain(&machine, &want, given.time(turn.sent))?;
+            taken.extend_from_slice(&turn.taken);
+        }
+        for at in self.happened.iter().chain([&late]) {
+            given.apply(&mut machine, *at);
+        }
+        taken.extend_from_slice(&self.taken);
+        taken.retain(|completed| !machine.take(completed));
+        Some((machine, taken))
     }
 }

@@ -38,14 +38,20 @@ impl Outcome {
 
 impl Guide<'_, '_> {
     /// The capture shows that this was sent.
-    pub(super) fn sent(&mut self, want: &Wanted<'_, '_>, time: Time) -> Outcome {
+    pub(super) fn sent(&mut self, at: usize, want: &Wanted<'_, '_>, time: Time) -> Outcome {
         wait_for_receiver(&mut self.machine, time);
         if let Some(next) = self.rules.explain(&self.machine, want, time) {
             self.learn(want, time);
-            self.goes_on(next);
+            self.machine = next;
+            self.lately.turn(at, &self.machine);
             return Outcome::of(Verdict::Agrees);
         }
         let other = (self.lately).in_another_order(&self.given, &self.rules, want, time);
+        // Of a wire's capture nobody knows when a packet was there.
+        let other = other.or_else(|| {
+            let lately = self.plan.known.posts.then_some(&self.lately)?;
+            lately.after_others(&self.given, &self.rules, want, time)
+        });
         if let Some((next, lately)) = other {
             (self.machine, self.lately) = (next, lately);
             let note = "it was before, or after, what happened at about the same time";
@@ -102,14 +108,14 @@ impl Guide<'_, '_> {
     }
 
     /// A fault has its way with what is sent.
-    pub(super) fn leaves(&mut self, fault: &Fault, time: Time) -> Outcome {
+    pub(super) fn leaves(&mut self, at: usize, fault: &Fault, time: Time) -> Outcome {
         match fault.fate {
             Fate::Twice => {
                 self.kept.push((fault.opcode, fault.psn));
                 Outcome::of(Verdict::Given)
             }
             fate => {
-                let outcome = self.sent(&Wanted::Kept(*fault), time);
+                let outcome = self.sent(at, &Wanted::Kept(*fault), time);
                 if fate == Fate::Held {
                     self.kept.push((fault.opcode, fault.psn));
                 }
