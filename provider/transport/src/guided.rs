@@ -67,9 +67,9 @@ impl Qp {
         }
     }
 
-    /// Has [`request_once`](Self::request_once) go on with this PSN (24 bits), if it is outstanding or
-    /// the first that is not, and the peer understands selective acknowledgements: it has gone back
-    /// to it, or has not gone back.
+    /// Has [`request_once`](Self::request_once) go on with this PSN (24 bits), if it is outstanding
+    /// or the first that is not, and the peer understands selective acknowledgements: it has gone
+    /// back to it, or has not gone back.
     pub fn go_on_from(&mut self, psn: u32) {
         let (una, max) = (self.req.una, self.req.max);
         let ahead = Psn::new(psn).forward_from(Psn::new(una as u32 & 0xff_ffff));
