@@ -50,8 +50,9 @@ pub(crate) const LOSS_FREE_PACKETS: u64 = 512;
 /// Requester: a response that is missing still, as later answers show, is asked for again after a
 /// round trip, and so many times in all at this pace, each of them after twice as long.
 pub(crate) const LOST_AT_ONCE: u8 = 3;
-/// Requester: after that a round trip is taken to be no shorter than this. A peer is a process: what
-/// it answered before it had to wait for a processor goes on arriving, and each time costs a retry.
+/// Requester: after that a round trip is taken to be no shorter than this. A peer is a process:
+/// what it answered before it had to wait for a processor goes on arriving, and each time costs a
+/// retry.
 pub(crate) const LOST_AGAIN: Duration = Duration::from_micros(200);
 /// Requester: how often a loss is counted as acted upon, at most.
 pub(crate) const MAX_LOST_AGAIN: u8 = 10;
