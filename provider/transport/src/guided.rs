@@ -84,9 +84,13 @@ impl Qp {
             return;
         };
 
-        self.req.next_cost = wqe.cost_at(psn - wqe.first, mtu);
-        self.req.next = psn;
-        self.req.cursor = seq + u64::from(psn == wqe.end);
+        let (cost, end) = (wqe.cost_at(psn - wqe.first, mtu), wqe.end);
+        let req = &mut self.req;
+        req.next_cost = cost;
+        req.next = psn;
+        req.cursor = seq + u64::from(psn == end);
+        // It knows the order of sending, which is another now.
+        req.drop_board();
     }
 
     /// When the Local ACK Timeout lapses, or the wait for a receiver ends: the timers whose lapsing
