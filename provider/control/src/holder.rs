@@ -58,31 +58,35 @@ fn sockets(address: SocketAddr) -> BTreeMap<u64, u32> {
         .collect()
 }
 
-/// The sockets at a port that a table of the kernel's lists. It comes in parts, and what is opened
-/// and closed between them moves the rest: a socket may be passed over. So few parts are asked for
-/// (of a page each, which is all that the kernel gives), and all of it more than once.
+/// The sockets at a port that a table of the kernel's lists.
 fn all(table: &str, port: u16) -> BTreeSet<Socket> {
-    let read = |_| {
-        // Where there is room no small part is asked for first.
-        let mut text = String::with_capacity(TABLE);
-        let whole = File::open(table).and_then(|mut file| file.read_to_string(&mut text));
-        whole.map_or_else(|_| String::new(), |_| text)
-    };
     let of_port = |text: String| -> Vec<Socket> {
         let sockets = text.lines().skip(1).filter_map(Socket::read);
         sockets.filter(|socket| socket.port == port).collect()
     };
-    (0..READINGS).map(read).flat_map(of_port).collect()
+    readings(table).flat_map(of_port).collect()
+}
+
+/// A table of the kernel's sockets. It comes in parts, and what is opened and closed between them
+/// moves the rest: a socket may be passed over. So few parts are asked for (of a page each, which
+/// is all that the kernel gives), and all of it more than once.
+fn readings(table: &str) -> impl Iterator<Item = String> {
+    (0..READINGS).map(move |_| {
+        // Where there is room no small part is asked for first.
+        let mut text = String::with_capacity(TABLE);
+        let whole = File::open(table).and_then(|mut file| file.read_to_string(&mut text));
+        whole.map_or_else(|_| String::new(), |_| text)
+    })
 }
 
 /// ` by …`, of who has an abstract Unix socket.
 pub fn of_unix(name: &str) -> String {
-    let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
     let name = format!("@{name}");
-    let inode = table.lines().find_map(|line| {
+    let of_line = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         (words.get(7) == Some(&name.as_str())).then(|| words[6].parse().ok())?
-    });
+    };
+    let inode = readings("/proc/net/unix").find_map(|table| table.lines().find_map(of_line));
     let holders = inode.map_or(Vec::new(), |inode| holders(&[inode]));
     match holders.as_slice() {
         [] => " by another ferroced".into(),
