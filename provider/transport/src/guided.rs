@@ -49,9 +49,7 @@ impl Qp {
         if self.req.peer != Peer::Selective || !self.may_send() {
             return;
         }
-        let una = self.req.una;
-        let ahead = Psn::new(psn).forward_from(Psn::new(una as u32 & 0xff_ffff));
-        let psn = una + u64::from(ahead);
+        let psn = self.outstanding_psn(psn);
         if psn >= self.req.max {
             return;
         }
@@ -72,8 +70,7 @@ impl Qp {
     /// back to it, or has not gone back.
     pub fn go_on_from(&mut self, psn: u32) {
         let (una, max) = (self.req.una, self.req.max);
-        let ahead = Psn::new(psn).forward_from(Psn::new(una as u32 & 0xff_ffff));
-        let psn = una + u64::from(ahead);
+        let psn = self.outstanding_psn(psn);
         if self.req.peer != Peer::Selective || psn > max || una == max {
             return;
         }
@@ -91,6 +88,13 @@ impl Qp {
         req.cursor = seq + u64::from(psn == end);
         // It knows the order of sending, which is another now.
         req.drop_board();
+    }
+
+    /// The first PSN from the oldest unacknowledged one on whose 24 bits are these.
+    fn outstanding_psn(&self, psn: u32) -> u64 {
+        let una = self.req.una;
+        let ahead = Psn::new(psn).forward_from(Psn::new(una as u32 & 0xff_ffff));
+        una + u64::from(ahead)
     }
 
     /// When the Local ACK Timeout lapses, or the wait for a receiver ends: the timers whose lapsing

@@ -9,7 +9,8 @@ use ferroce_transport::{
 use ferroce_wire::Octets;
 use smallvec::SmallVec;
 
-use crate::machine::{BAD_KEY, are_good};
+/// The key of memory that is not there.
+pub(crate) const BAD_KEY: u32 = 1;
 
 /// What a request finds there.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,6 +37,10 @@ pub(crate) struct ReplayHost {
     /// Completions that nobody has asked for yet: of a receive request, and which.
     pub(crate) completions: Vec<(bool, Completion)>,
     pub(crate) events: Vec<QpEvent>,
+}
+
+pub(crate) fn are_good(sges: &[Sge]) -> bool {
+    sges.iter().all(|sge| sge.lkey != BAD_KEY)
 }
 
 fn good(is: bool) -> Result<(), MemoryError> {

@@ -10,14 +10,11 @@ use ferroce_transport::{
 use ferroce_wire::selective::REACH;
 use ferroce_wire::{Bth, Ext, Packet, Psn, Service};
 
-use crate::host::ReplayHost;
+use crate::host::{ReplayHost, are_good};
 use crate::journal::{Completed, Fate, Settings};
 
 /// No request that was posted is refused for want of room: what was is not in a capture.
 const ROOM: u32 = 1 << 30;
-
-/// The key of memory that is not there.
-pub(crate) const BAD_KEY: u32 = 1;
 
 /// For requests that came early: however many the captured queue pair has kept.
 static EARLY: EarlyMemory = EarlyMemory::new(usize::MAX);
@@ -29,7 +26,7 @@ pub(crate) struct Request {
     pub(crate) flags: SendFlags,
     pub(crate) wr_id: u64,
     pub(crate) len: u32,
-    /// [`BAD_KEY`] if its memory is not there.
+    /// [`BAD_KEY`](crate::host::BAD_KEY) if its memory is not there.
     pub(crate) lkey: u32,
     pub(crate) dest: Dest,
 }
@@ -303,8 +300,4 @@ impl Sink for Taken {
         });
         Ok(())
     }
-}
-
-pub(crate) fn are_good(sges: &[Sge]) -> bool {
-    sges.iter().all(|sge| sge.lkey != BAD_KEY)
 }

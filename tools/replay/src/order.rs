@@ -23,45 +23,42 @@ const LATEST: Duration = Duration::from_millis(20);
 
 /// What happened since the last packet was sent.
 pub(crate) struct Lately {
+    since: Turn,
+    /// What happened before each of the packets that were sent last, and that packet's place.
+    turns: VecDeque<(Turn, usize)>,
+}
+
+/// What happened since a packet was sent.
+struct Turn {
     /// The queue pair as it was before.
     before: Machine,
     happened: Vec<usize>,
     /// The completions that were asked for since.
     taken: Vec<Completed>,
-    /// The same between the packets sent before, and each of these.
-    turns: VecDeque<Turn>,
 }
 
-/// What happened between two packets that were sent.
-struct Turn {
-    before: Machine,
-    happened: Vec<usize>,
-    taken: Vec<Completed>,
-    /// The place of the second of these.
-    sent: usize,
+impl Turn {
+    fn new(machine: &Machine) -> Turn {
+        Turn {
+            before: machine.clone(),
+            happened: Vec::new(),
+            taken: Vec::new(),
+        }
+    }
 }
 
 impl Lately {
     pub(crate) fn new(machine: &Machine) -> Lately {
         Lately {
-            before: machine.clone(),
-            happened: Vec::new(),
-            taken: Vec::new(),
+            since: Turn::new(machine),
             turns: VecDeque::new(),
         }
     }
 
     /// The packet at this place was sent after all of this, which has made `now` of the queue pair.
     pub(crate) fn turn(&mut self, sent: usize, now: &Machine) {
-        let turns = std::mem::take(&mut self.turns);
-        let last = std::mem::replace(self, Lately::new(now));
-        self.turns = turns;
-        self.turns.push_back(Turn {
-            before: last.before,
-            happened: last.happened,
-            taken: last.taken,
-            sent,
-        });
+        let last = std::mem::replace(&mut self.since, Turn::new(now));
+        self.turns.push_back((last, sent));
         if self.turns.len() > TURNS {
             self.turns.pop_front();
         }
@@ -69,16 +66,16 @@ impl Lately {
 
     /// This has happened, which has made `now` of the queue pair.
     pub(crate) fn happened(&mut self, at: usize, now: &Machine) {
-        if self.happened.len() == MOST {
+        if self.since.happened.len() == MOST {
             *self = Lately::new(now);
         } else {
-            self.happened.push(at);
+            self.since.happened.push(at);
         }
     }
 
     /// A completion was asked for, which the queue pair has no more.
     pub(crate) fn took(&mut self, completed: &Completed) {
-        self.taken.push(*completed);
+        self.since.taken.push(*completed);
     }
 
     /// The queue pair after all of this and after it has sent what is wanted, in an order in which
@@ -90,16 +87,19 @@ impl Lately {
         want: &Wanted<'_, '_>,
         time: Time,
     ) -> Option<(Machine, Lately)> {
-        let (arrivals, others): (Vec<usize>, Vec<usize>) =
-            self.happened.iter().partition(|at| given.is_arrival(**at));
+        let (arrivals, others): (Vec<usize>, Vec<usize>) = self
+            .since
+            .happened
+            .iter()
+            .partition(|at| given.is_arrival(**at));
         let late = [others, arrivals].concat();
 
-        let orders = [&self.happened, &late];
+        let orders = [&self.since.happened, &late];
         let found = orders.into_iter().find_map(|order| {
             let cuts = (0..=order.len()).rev();
-            let mut cuts = cuts.filter(|cut| *cut < order.len() || *order != self.happened);
+            let mut cuts = cuts.filter(|cut| *cut < order.len() || *order != self.since.happened);
             cuts.find_map(|cut| {
-                let mut machine = self.before.clone();
+                let mut machine = self.since.before.clone();
                 for at in &order[..cut] {
                     given.apply(&mut machine, *at);
                 }
@@ -110,7 +110,7 @@ impl Lately {
         let (mut before, happened) = found?;
 
         // What was asked for and has not been completed yet will be.
-        let mut taken = self.taken.clone();
+        let mut taken = self.since.taken.clone();
         taken.retain(|completed| !before.take(completed));
         let mut machine = before.clone();
         for at in &happened {
@@ -120,9 +120,11 @@ impl Lately {
             let _ = machine.take(completed);
         }
         let lately = Lately {
-            before,
-            happened,
-            taken,
+            since: Turn {
+                before,
+                happened,
+                taken,
+            },
             turns: VecDeque::new(),
         };
         Some((machine, lately))
@@ -142,7 +144,7 @@ impl Lately {
             .iter()
             .enumerate()
             .rev()
-            .flat_map(|(first, turn)| {
+            .flat_map(|(first, (turn, _))| {
                 let happened = turn.happened.iter().rev();
                 happened.map(move |late| (first, *late))
             });
@@ -154,7 +156,7 @@ impl Lately {
             .find_map(|(machine, taken)| Some((rules.explain(&machine, want, time)?, taken)))?;
 
         let mut lately = Lately::new(&before);
-        lately.taken = taken;
+        lately.since.taken = taken;
         Some((before, lately))
     }
 
@@ -167,24 +169,24 @@ impl Lately {
         given: &Given<'_, '_>,
         rules: &Rules,
     ) -> Option<(Machine, Vec<Completed>)> {
-        let mut machine = self.turns[first].before.clone();
+        let mut machine = self.turns[first].0.before.clone();
         let mut taken = Vec::new();
-        for turn in self.turns.iter().skip(first) {
+        for (turn, sent) in self.turns.iter().skip(first) {
             for at in turn.happened.iter().filter(|at| **at != late) {
                 given.apply(&mut machine, *at);
             }
-            let want = match given.event(turn.sent) {
+            let want = match given.event(*sent) {
                 Event::Sent(packet) => Wanted::Packet(packet),
                 Event::Leaves(fault) => Wanted::Kept(*fault),
                 _ => return None,
             };
-            machine = rules.explain(&machine, &want, given.time(turn.sent))?;
+            machine = rules.explain(&machine, &want, given.time(*sent))?;
             taken.extend_from_slice(&turn.taken);
         }
-        for at in self.happened.iter().chain([&late]) {
+        for at in self.since.happened.iter().chain([&late]) {
             given.apply(&mut machine, *at);
         }
-        taken.extend_from_slice(&self.taken);
+        taken.extend_from_slice(&self.since.taken);
         taken.retain(|completed| !machine.take(completed));
         Some((machine, taken))
     }

@@ -9,8 +9,8 @@ use ferroce_transport::{
 use ferroce_wire::{Packet, Psn};
 
 use crate::Options;
+use crate::host::BAD_KEY;
 use crate::journal::{Post, PostVerb, Settings};
-use crate::machine::BAD_KEY;
 use crate::machine::Request;
 use crate::made_up::made_up;
 use crate::subject::{Event, Subject, Timed};
