@@ -190,9 +190,15 @@ fn faults(lab: &mut Lab) -> Ending {
 /// Who keeps what comes early, tells of it, and sends again what is missing alone, is found to do
 /// so.
 fn selective(lab: &mut Lab) -> Ending {
-    let dir = lab.case_dir()?;
     let place = Place::Sockets;
     lab.recovers_by(place, "selective")?;
+    let ending = selectively(lab, place);
+    lab.vacate();
+    ending
+}
+
+fn selectively(lab: &mut Lab, place: Place) -> Ending {
+    let dir = lab.case_dir()?;
     let mut told = 0;
     for line in [
         "ib_send_bw -F -s 16384 -n 400",
@@ -215,7 +221,6 @@ fn selective(lab: &mut Lab) -> Ending {
         };
         told += replayed.steps.iter().filter(tells).count();
     }
-    lab.vacate();
     expect(told > 20, || format!("only {told} tell what has come"))
 }
 
