@@ -38,6 +38,7 @@ mod ring;
 mod room;
 mod selective;
 mod send_queue;
+mod silence;
 mod standing;
 pub mod state;
 mod timer;

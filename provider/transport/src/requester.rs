@@ -8,6 +8,7 @@ use crate::board::{Board, Reordering};
 use crate::budget::Budget;
 use crate::peer::Peer;
 use crate::send_queue::{self, SendWqe};
+use crate::silence::Silence;
 use crate::timer::Timers;
 use crate::tuning::{LOSS_FREE_PACKETS, LOST_AGAIN, LOST_AT_ONCE, MIN_MESSAGE_COST};
 use crate::{Access, Duration, Host, Qp, QpAttr, QpState, SendFlags, Sink, Time, WcStatus};
@@ -92,17 +93,17 @@ pub(crate) struct Requester {
     /// A packet under measurement: the PSN whose acknowledgement ends it, and when it was sent.
     pub timed: Option<(u64, Time)>,
     pub timers: Timers,
-    /// Packets sent, for whoever wants to know whether there were any.
+    /// Packets sent.
     pub packets: u64,
     /// Whether the peer understands selective acknowledgements.
     pub peer: Peer,
-    /// All packets with this PSN and later ones have shown that this side does.
+    /// From which PSN on packets have shown that this side does.
     pub shown_from: u64,
     /// What has become of each packet, while something is missing.
     pub board: Option<Box<Board>>,
     pub reordering: Reordering,
-    /// Probes sent since there was news.
-    pub probes: u8,
+    /// How long nothing was heard, and what that meant.
+    pub silence: Silence,
 }
 
 /// Why sending of one request paused.

@@ -9,7 +9,7 @@ use crate::board::{Board, News};
 use crate::budget::Budget;
 use crate::peer::Peer;
 use crate::requester::{Flow, Requester};
-use crate::tuning::{FIRST_PROBE, LOSS_FREE_PACKETS, MAX_PROBES};
+use crate::tuning::LOSS_FREE_PACKETS;
 use crate::{Duration, Host, PathSignal, Qp, QpState, SendOp, Sink, Time};
 use ferroce_wire::selective::{Came, REACH};
 use ferroce_wire::{Packet, Syndrome};
@@ -41,16 +41,6 @@ impl Requester {
         };
     }
 
-    /// There was news, or the first packet of a flight went out: from now on it is waited for the
-    /// next.
-    #[inline]
-    pub(crate) fn expect_news(&mut self, now: Time) {
-        if self.peer == Peer::Selective {
-            self.probes = 0;
-            self.timers.probe = self.probe_at(now);
-        }
-    }
-
     /// The next packet was sent, and the scoreboard is to know.
     #[cold]
     pub(crate) fn board_sent(&mut self, now: Time, end: u64, cost: u64) {
@@ -58,11 +48,6 @@ impl Requester {
         if let Some(board) = &mut self.board {
             board.sent(next, end, cost, Some(now));
         }
-    }
-
-    fn probe_at(&self, now: Time) -> Option<Time> {
-        let wait = (2 * self.rtt).max(FIRST_PROBE);
-        (self.una < self.max).then(|| now + wait * (1 << self.probes))
     }
 
     /// Everything before `to` has come: the scoreboard moves on, and goes if it has no more to say.
@@ -233,12 +218,10 @@ impl Qp {
         }
 
         self.set_board_up();
-        let req = &mut self.req;
-        if let Some(board) = &mut req.board {
-            board.probe(req.probes == 0);
+        let first = self.req.asks(now);
+        if let Some(board) = &mut self.req.board {
+            board.probe(first);
         }
-        req.probes = (req.probes + 1).min(MAX_PROBES);
-        req.timers.probe = req.probe_at(now);
     }
 
     /// Sends again what is lost, as the window and the budget allow. `Done`: nothing is left of it.

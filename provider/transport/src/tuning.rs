@@ -75,6 +75,12 @@ pub(crate) const MAX_REORDERING: u8 = 4;
 pub(crate) const FIRST_PROBE: Duration = Duration::from_micros(200);
 /// Selective acknowledgements: how often the silence that is waited for doubles.
 pub(crate) const MAX_PROBES: u8 = 10;
+/// Selective acknowledgements: the longest silence of a peer that is taken to be its habit. More
+/// than a scheduler makes a process wait; a good part of the usual Local ACK Timeout, 67 ms.
+pub(crate) const MAX_PATIENCE: Duration = Duration::from_millis(40);
+/// Selective acknowledgements: for how many times as long as a peer was silent it is taken to be
+/// able to be so again.
+pub(crate) const PATIENCE_HOLDS: u32 = 128;
 
 /// UC: a PSN so many or fewer before the expected one is a late or repeated packet. One further off
 /// is taken for a peer that has gone on while nothing came through, since PSNs wrap. No network

@@ -2,7 +2,7 @@
 //! sent again and when.
 
 use ferroce_sim::tester::{DUT_PSN, Sent, TT_PSN, Tester, aeth, usual};
-use ferroce_transport::{Access, SendOp, WcStatus};
+use ferroce_transport::{Access, Duration, SendOp, WcStatus};
 use ferroce_wire::selective::Came;
 use ferroce_wire::{Ext, NakCode, Syndrome, opcode};
 
@@ -56,7 +56,7 @@ fn sends(count: u32) -> Tester {
         t.post(i.into(), SendOp::Send, buffer);
     }
     assert_eq!(t.sent().len(), count as usize);
-    t.now += std::time::Duration::from_micros(100);
+    t.now += Duration::from_micros(100);
     t.ack(DUT_PSN, 1);
     t.none();
     t
@@ -283,7 +283,7 @@ fn what_few_have_overtaken_is_waited_for() {
     t.none();
     // A quarter of the round trip.
     let waits = t.qp.next_timeout().expect("a timer") - t.now;
-    assert_eq!(waits, std::time::Duration::from_micros(25));
+    assert_eq!(waits, Duration::from_micros(25));
     t.expire();
     assert_eq!(again(&mut t), [1]);
 }
@@ -295,13 +295,42 @@ fn silence_is_asked_about() {
     // Twice the round trip, and twice as long each time: first the last packet, then the oldest.
     for (waits, psn) in [(200, 3), (400, 1), (800, 1)] {
         t.expire();
-        assert_eq!(t.now - before, std::time::Duration::from_micros(waits));
+        assert_eq!(t.now - before, Duration::from_micros(waits));
         assert_eq!(again(&mut t), [psn]);
         before = t.now;
     }
     assert!(t.host.timeouts == 0 && t.host.losses == 0);
     t.ack(DUT_PSN + 3, 4);
     assert_eq!(t.send_statuses().len(), 4);
+}
+
+/// How long it is waited for the answer to one more SEND.
+fn patience(t: &mut Tester) -> Duration {
+    let buffer = t.buffer(100, Access::LOCAL_WRITE);
+    t.post(9, SendOp::Send, buffer);
+    t.one();
+    t.qp.next_timeout().expect("a timer") - t.now
+}
+
+#[test]
+fn a_peer_that_was_late_is_given_time_and_one_that_lost_is_not() {
+    // A round trip after the probe: its answer.
+    let mut t = sends(4);
+    t.expire();
+    assert_eq!(again(&mut t), [3]);
+    t.now += Duration::from_micros(100);
+    t.ack(DUT_PSN + 3, 4);
+    assert_eq!(patience(&mut t), Duration::from_micros(200));
+
+    // Long after: it has been busy for 5.6 ms, and may be again.
+    let mut t = sends(4);
+    for psn in [3, 1] {
+        t.expire();
+        assert_eq!(again(&mut t), [psn]);
+    }
+    t.now += Duration::from_millis(5);
+    t.ack(DUT_PSN + 3, 4);
+    assert_eq!(patience(&mut t), Duration::from_micros(7000));
 }
 
 #[test]
