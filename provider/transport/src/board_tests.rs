@@ -1,4 +1,4 @@
-//! Tests of the scoreboard: what is lost, and what is only late.
+//! Tests of `board`.
 
 use super::*;
 
@@ -34,31 +34,6 @@ fn three_later_ones_show_a_loss_at_once_and_fewer_after_a_while() {
     assert_eq!(board.losses(at(10), RTT, reordering), (1000, None));
     assert_eq!(lost(&board), [100, 101, 102]);
     assert_eq!(board.aside(), 5000);
-}
-
-#[test]
-fn a_probe_that_finds_a_late_peer_shows_no_loss() {
-    let (mut board, mut reordering) = (board(), Reordering::default());
-    for (first, psn, now) in [(true, 107, 0), (false, 100, 400)] {
-        board.probe(first);
-        assert_eq!(lost(&board), [psn]);
-        let (i, _) = board.next_lost().expect("the probe");
-        board.resent(i, at(now));
-    }
-
-    // The oldest has come, once or twice, and the peer goes on with the others.
-    board.passes(101, at(3000), RTT, &mut reordering);
-    assert_eq!(board.losses(at(3000), RTT, reordering), (0, None));
-    board.passes(104, at(3010), RTT, &mut reordering);
-    assert_eq!(board.losses(at(3010), RTT, reordering), (0, None));
-    // The last has come, without those before it.
-    board.came([107].into_iter(), at(3020), RTT, &mut reordering);
-    assert_eq!(
-        board.losses(at(3020), RTT, reordering),
-        (1000, Some(at(3030)))
-    );
-    assert_eq!(lost(&board), [104]);
-    assert_eq!(reordering, Reordering::default());
 }
 
 #[test]
@@ -125,4 +100,29 @@ fn the_oldest_that_had_come_and_was_refused_is_sent_again() {
     board.passes(101, at(1), RTT, &mut reordering);
     board.came(102..104, at(2), RTT, &mut reordering);
     assert_eq!(lost(&board), [101]);
+}
+
+#[test]
+fn a_probe_that_finds_a_late_peer_shows_no_loss() {
+    let (mut board, mut reordering) = (board(), Reordering::default());
+    for (first, psn, now) in [(true, 107, 0), (false, 100, 400)] {
+        board.probe(first);
+        assert_eq!(lost(&board), [psn]);
+        let (i, _) = board.next_lost().expect("the probe");
+        board.resent(i, at(now));
+    }
+
+    // The oldest has come, once or twice, and the peer goes on with the others.
+    board.passes(101, at(3000), RTT, &mut reordering);
+    assert_eq!(board.losses(at(3000), RTT, reordering), (0, None));
+    board.passes(104, at(3010), RTT, &mut reordering);
+    assert_eq!(board.losses(at(3010), RTT, reordering), (0, None));
+    // The last has come, without those before it.
+    board.came([107].into_iter(), at(3020), RTT, &mut reordering);
+    assert_eq!(
+        board.losses(at(3020), RTT, reordering),
+        (1000, Some(at(3030)))
+    );
+    assert_eq!(lost(&board), [104]);
+    assert_eq!(reordering, Reordering::default());
 }

@@ -2,13 +2,14 @@
 //! answers.
 //!
 //! An answer completes everything before it (C9-60), but never passes a READ or ATOMIC whose
-//! response is missing: that response counts as lost, and is asked for again.
+//! response is missing: that response counts as lost, and is asked for again. What comes beyond it
+//! is for `answers`, or is dropped.
 
 use crate::requester::Gap;
 use crate::trace::Hex;
 use crate::tuning::MAX_LOST_AGAIN;
 use crate::{Duration, Host, PathSignal, Qp, QpEvent, QpState, Time, WcStatus};
-use ferroce_wire::{Aeth, NakCode, Operation, Packet, Position, Psn, Syndrome, rnr_timer_nanos};
+use ferroce_wire::{Aeth, NakCode, Operation, Packet, Psn, Syndrome, rnr_timer_nanos};
 use tracing::debug;
 
 impl Qp {
@@ -28,8 +29,9 @@ impl Qp {
                     self.on_acknowledge(now, psn, aeth, host);
                 }
             }
-            Operation::ReadResponse => self.on_read_response(now, psn, packet, host),
-            Operation::AtomicAcknowledge => self.on_atomic_response(now, psn, packet, host),
+            Operation::ReadResponse | Operation::AtomicAcknowledge => {
+                self.on_answer(now, psn, packet, host);
+            }
             _ => {}
         }
     }
@@ -39,7 +41,7 @@ impl Qp {
             Syndrome::Ack(_) => {
                 self.take_credits(aeth);
                 if self.progress(now, psn + 1, host) {
-                    self.lost_response(now, psn, host);
+                    self.missing_answer(now, psn, host);
                 }
             }
             Syndrome::RnrNak { timer } => self.on_rnr(now, psn, timer, host),
@@ -70,6 +72,9 @@ impl Qp {
     /// one is.
     #[must_use]
     pub(crate) fn progress<H: Host>(&mut self, now: Time, to: u64, host: &mut H) -> bool {
+        if self.req.board.is_some() {
+            return self.progress_on_board(now, to, host);
+        }
         let (to, missing) = match self.req.awaited.front() {
             Some(a) if to > a.start.max(self.req.una) => (a.start.max(self.req.una), true),
             _ => (to, false),
@@ -81,7 +86,7 @@ impl Qp {
     }
 
     /// Moves `una`, completes what lies before it and restarts counters and timer.
-    fn advance<H: Host>(&mut self, now: Time, to: u64, host: &mut H) {
+    pub(crate) fn advance<H: Host>(&mut self, now: Time, to: u64, host: &mut H) {
         let mtu = self.attr.path_mtu;
         let req = &mut self.req;
         req.una = to;
@@ -123,13 +128,14 @@ impl Qp {
         }
 
         debug_assert!(req.cursor >= self.sq.base());
-        let sample = req.board_passes(now, to);
+        let news = req.board_passes(now, to);
+        let bytes = bytes.saturating_sub(news.told);
         let rtt = match req.timed {
             Some((psn, sent)) if psn < to => {
                 req.timed = None;
                 Some(now - sent)
             }
-            _ => sample,
+            _ => news.rtt,
         };
         if let Some(rtt) = rtt {
             req.sample(rtt);
@@ -274,8 +280,15 @@ impl Qp {
     }
 
     /// The READ or ATOMIC whose response is due, if `psn` is its next packet. Anything before it is
-    /// acknowledged; a gap is acted upon.
-    fn due<H: Host>(&mut self, now: Time, psn: u64, host: &mut H) -> Option<u64> {
+    /// acknowledged; what is beyond a gap is taken, or shows a loss.
+    #[inline(always)]
+    fn due<H: Host>(
+        &mut self,
+        now: Time,
+        psn: u64,
+        packet: &Packet<'_>,
+        host: &mut H,
+    ) -> Option<u64> {
         let a = *self.req.awaited.front()?;
         let next = a.start.max(self.req.una);
         if psn < next {
@@ -285,83 +298,36 @@ impl Qp {
             self.advance(now, next, host);
         }
         if psn > next {
-            self.lost_response(now, psn, host);
+            if !self.take_early(now, psn, packet, host) {
+                self.lost_response(now, psn, host);
+            }
             return None;
         }
         (self.attr.qp_state != QpState::Err && self.req.awaited.front().is_some()).then_some(a.end)
     }
 
-    fn on_read_response<H: Host>(
-        &mut self,
-        now: Time,
-        psn: u64,
-        packet: &Packet<'_>,
-        host: &mut H,
-    ) {
-        if packet
-            .ext
-            .aeth
-            .is_some_and(|a| !matches!(a.kind(), Syndrome::Ack(_)))
-        {
+    /// A response of a READ, or the answer to an ATOMIC.
+    fn on_answer<H: Host>(&mut self, now: Time, psn: u64, packet: &Packet<'_>, host: &mut H) {
+        let aeth = packet.ext.aeth;
+        if aeth.is_some_and(|a| !matches!(a.kind(), Syndrome::Ack(_))) {
             return;
         }
-        let Some(end) = self.due(now, psn, host) else {
+        let Some(end) = self.due(now, psn, packet, host) else {
             return;
         };
-        let Some(wqe) = self.sq.front().filter(|w| w.is_answered_as_read()) else {
-            return;
-        };
-        let mtu = u64::from(self.attr.path_mtu);
-        let last = psn + 1 == end;
-        let offset = (psn - wqe.first) * mtu;
-        // ATOMIC WRITE and FLUSH are answered as if they had read nothing.
-        let len = if wqe.is_read() { wqe.len } else { 0 };
-        let left = u64::from(len) - offset;
-        let want = if last { left.min(mtu) } else { mtu };
-        let fits = match packet.info.position {
-            Position::First | Position::Middle => !last,
-            Position::Last | Position::Only => last,
-        };
-        if !fits || packet.payload.len() as u64 != want {
-            return self.fail_oldest(WcStatus::BadRespErr, host);
+        match self.place(self.sq.base(), psn, end, packet, host) {
+            None => return,
+            Some(Err(status)) => return self.fail_oldest(status, host),
+            Some(Ok(())) => {}
         }
-        let placed = want == 0
-            || host
-                .scatter(self.sq.sges(wqe), offset as u32, packet.payload)
-                .is_ok();
-        if !placed {
-            return self.fail_oldest(WcStatus::LocProtErr, host);
-        }
-        if let Some(aeth) = packet.ext.aeth {
+        if let Some(aeth) = aeth {
             self.take_credits(aeth);
         }
-        self.advance(now, psn + 1, host);
-    }
-
-    fn on_atomic_response<H: Host>(
-        &mut self,
-        now: Time,
-        psn: u64,
-        packet: &Packet<'_>,
-        host: &mut H,
-    ) {
-        let (Some(aeth), Some(value)) = (packet.ext.aeth, packet.ext.atomic_ack) else {
-            return;
+        let to = match self.req.board {
+            None => psn + 1,
+            Some(_) => self.closes(now, psn, host),
         };
-        if !matches!(aeth.kind(), Syndrome::Ack(_)) || self.due(now, psn, host).is_none() {
-            return;
-        }
-        let Some(wqe) = self.sq.front().filter(|w| w.is_atomic()) else {
-            return;
-        };
-        if host
-            .scatter(self.sq.sges(wqe), 0, value.to_ne_bytes()[..].into())
-            .is_err()
-        {
-            return self.fail_oldest(WcStatus::LocProtErr, host);
-        }
-        self.take_credits(aeth);
-        self.advance(now, psn + 1, host);
+        self.advance(now, to, host);
     }
 
     /// Announces that a draining send queue has nothing outstanding any more.

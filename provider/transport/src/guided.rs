@@ -44,8 +44,14 @@ impl Qp {
 
     /// Sends the packet with this PSN (24 bits) again, and no other, if it is outstanding and the
     /// peer understands selective acknowledgements: as one that was lost, or to ask about silence.
-    /// Of a READ what asks for the rest of the responses.
-    pub fn resend_once<S: Sink>(&mut self, now: Time, psn: u32, sink: &mut S) {
+    /// Of a READ what asks for so many responses, or for all that it asked for.
+    pub fn resend_once<S: Sink>(
+        &mut self,
+        now: Time,
+        psn: u32,
+        responses: Option<u32>,
+        sink: &mut S,
+    ) {
         if self.req.peer != Peer::Selective || !self.may_send() {
             return;
         }
@@ -55,13 +61,14 @@ impl Qp {
         }
 
         self.set_board_up();
-        let found = self.req.board.as_ref().and_then(|board| board.find(psn));
+        let end = responses.map(|count| psn + u64::from(count));
+        let found = self.req.board.as_mut().and_then(|b| b.part(psn, end));
         let seq = self.sq.find(psn, self.req.started);
         let (Some((i, entry)), Some(seq)) = (found, seq) else {
             return;
         };
         if self.send_again(seq, psn, entry.end, sink).is_ok() {
-            self.resent(now, i);
+            self.resent(now, i, &entry);
         }
     }
 

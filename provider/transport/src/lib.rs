@@ -10,6 +10,7 @@
 //! after posting, [`Qp::transmit`] until it returns `false`.
 #![forbid(unsafe_code)]
 
+mod answers;
 #[allow(missing_docs)] // the attributes' names are the verbs' own
 mod attr;
 mod board;
@@ -30,6 +31,7 @@ mod peer;
 mod ping_pong;
 mod qp;
 mod recv_queue;
+mod replays;
 mod requester;
 mod resources;
 mod respond;

@@ -104,6 +104,8 @@ pub(crate) struct Requester {
     pub reordering: Reordering,
     /// How long nothing was heard, and what that meant.
     pub silence: Silence,
+    /// PSN after the last of the parts of READs that were asked for again.
+    pub parts_to: u64,
 }
 
 /// Why sending of one request paused.
@@ -190,12 +192,6 @@ impl Requester {
     /// more where nothing on its way asks for an answer that would move the window.
     pub(crate) fn fits(&self, in_flight: u64, window: u64) -> bool {
         self.next == self.una || in_flight <= window || self.asked <= self.una
-    }
-
-    /// Where the READ request that asks for `psn` ends.
-    pub(crate) fn chunk_end(&self, psn: u64) -> u64 {
-        let i = self.awaited.partition_point(|a| a.end <= psn);
-        self.awaited.get(i).map_or(u64::MAX, |a| a.end)
     }
 
     /// Do the peer's credits allow the next message to consume a receive request (section 9.7.7.2)?

@@ -4,7 +4,12 @@
 //! They lie in PSN order. A duplicate request finds its record here; an ATOMIC's stored result is
 //! replayed, never computed again. When a new request needs room, the oldest record whose answer
 //! was sent goes.
+//!
+//! A duplicate interrupts what is owed to later requests (C9-110). From a peer that understands
+//! selective acknowledgements it does not: that peer asks for the part that it lacks, and takes what
+//! else is on its way. So its duplicates have their turn when they came (`replays`).
 
+use crate::replays::{Replay, Replays};
 use crate::requester;
 use ferroce_wire::{Psn, Reth};
 use std::collections::VecDeque;
@@ -69,7 +74,10 @@ impl Resource {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Resources {
     ring: VecDeque<Resource>,
+    /// Records whose answer is owed, and replays that wait for their turn.
     owed: usize,
+    /// Replays that wait for their turn, if there are any.
+    replays: Option<Box<Replays>>,
 }
 
 /// The peer has more requests outstanding than it was allowed.
@@ -92,7 +100,11 @@ impl Resources {
             if oldest.is_owed() {
                 self.owed -= 1; // a replay that nobody waits for any more
             }
+            let first = oldest.first;
             self.ring.pop_front();
+            if let Some(replays) = &mut self.replays {
+                self.owed -= replays.forget(first);
+            }
         }
 
         Ok(())
@@ -108,10 +120,13 @@ impl Resources {
         self.owed > 0
     }
 
-    /// The oldest record whose answer is owed.
+    /// The record whose answer is owed first.
     pub(crate) fn first_owed(&mut self) -> Option<&mut Resource> {
         if self.owed == 0 {
             return None;
+        }
+        if self.replays.is_some() {
+            self.begin_replay();
         }
         self.ring.iter_mut().find(|r| r.is_owed())
     }
@@ -122,7 +137,7 @@ impl Resources {
     }
 
     /// The record that `psn` belongs to, and the packet's index in it.
-    fn find(&mut self, psn: Psn) -> Option<(&mut Resource, u32)> {
+    pub(crate) fn find(&mut self, psn: Psn) -> Option<(&mut Resource, u32)> {
         let r = self
             .ring
             .iter_mut()
@@ -131,9 +146,17 @@ impl Resources {
         Some((r, index))
     }
 
-    /// A duplicate READ request: its answer is owed again, from `psn` on. Returns whether it is
-    /// one.
-    pub(crate) fn replay_read(&mut self, psn: Psn, va: u64, rkey: u32, len: u32, mtu: u32) -> bool {
+    /// A duplicate READ request: its answer is owed again, from `psn` on, `in_turn` after what is
+    /// owed already. Returns whether it is one.
+    pub(crate) fn replay_read(
+        &mut self,
+        psn: Psn,
+        reth: &Reth,
+        len: u32,
+        mtu: u32,
+        in_turn: bool,
+    ) -> bool {
+        let Reth { va, rkey, .. } = *reth;
         let Some((r, index)) = self.find(psn) else {
             return false;
         };
@@ -160,6 +183,18 @@ impl Resources {
         }
 
         let was_owed = r.is_owed();
+        if in_turn {
+            if !was_owed || index < r.next || index + packets > r.end {
+                let replay = Replay {
+                    first: r.first,
+                    start: index,
+                    end: index + packets,
+                    range: Some((va, len)),
+                };
+                self.replay_in_turn(replay);
+            }
+            return true;
+        }
         if was_owed && index > r.next {
             return true; // still to be sent anyhow; to skip what comes before it would make a gap
         }
@@ -181,7 +216,7 @@ impl Resources {
     }
 
     /// A duplicate ATOMIC request: its stored result is owed again.
-    pub(crate) fn replay_atomic(&mut self, psn: Psn) -> bool {
+    pub(crate) fn replay_atomic(&mut self, psn: Psn, in_turn: bool) -> bool {
         let Some((r, _)) = self.find(psn) else {
             return false;
         };
@@ -189,15 +224,57 @@ impl Resources {
             return false;
         }
         if !r.is_owed() {
-            r.next = 0;
-            self.owed += 1;
+            let replay = Replay {
+                first: r.first,
+                start: 0,
+                end: 1,
+                range: None,
+            };
+            if in_turn {
+                self.replay_in_turn(replay);
+            } else {
+                r.next = 0;
+                self.owed += 1;
+            }
         }
         true
+    }
+
+    /// Owes an answer again, after what is owed already.
+    #[cold]
+    fn replay_in_turn(&mut self, replay: Replay) {
+        let newest = self.ring.back().map_or(replay.first, |newest| newest.first);
+        let replays = self.replays.get_or_insert_default();
+        self.owed += usize::from(replays.add(replay, newest));
+    }
+
+    /// Has the first of what waits be owed by its record, if it is its turn. What waits goes with
+    /// its record, so there is one.
+    #[cold]
+    fn begin_replay(&mut self) {
+        let owed = self.ring.iter().find(|r| r.is_owed()).map(|r| r.first);
+        let Some(replays) = &mut self.replays else {
+            return;
+        };
+        let replay = replays.take(owed);
+        if replays.is_empty() {
+            self.replays = None;
+        }
+        let Some(replay) = replay else { return };
+        let Some(r) = self.ring.iter_mut().find(|r| r.first == replay.first) else {
+            self.owed -= 1;
+            return;
+        };
+        if let (Answer::Read { va, len, start, .. }, Some(range)) = (&mut r.answer, replay.range) {
+            ((*va, *len), *start) = (range, replay.start);
+        }
+        (r.next, r.end) = (replay.start, replay.end);
     }
 
     /// Forgets every record.
     pub(crate) fn clear(&mut self) {
         self.ring.clear();
         self.owed = 0;
+        self.replays = None;
     }
 }

@@ -321,23 +321,22 @@ impl Qp {
                             .is_ok();
 
                 if allowed && reth.len <= MAX_MESSAGE {
-                    let mtu = self.attr.path_mtu;
-                    self.resp
-                        .resources
-                        .replay_read(psn, reth.va, reth.rkey, reth.len, mtu);
+                    let (mtu, in_turn) = (self.attr.path_mtu, self.resp.selective);
+                    let resources = &mut self.resp.resources;
+                    resources.replay_read(psn, &reth, reth.len, mtu, in_turn);
                 }
             }
             Operation::CompareSwap | Operation::FetchAdd => {
-                self.resp.resources.replay_atomic(psn);
+                let in_turn = self.resp.selective;
+                self.resp.resources.replay_atomic(psn, in_turn);
             }
             // What was done once is not done again (of FLUSH: oA19-14, oA19-15); its answer is
             // given again.
             Operation::AtomicWrite | Operation::Flush => {
                 let Some(reth) = packet.ext.reth else { return };
-                let mtu = self.attr.path_mtu;
-                self.resp
-                    .resources
-                    .replay_read(psn, reth.va, reth.rkey, 0, mtu);
+                let (mtu, in_turn) = (self.attr.path_mtu, self.resp.selective);
+                let resources = &mut self.resp.resources;
+                resources.replay_read(psn, &reth, 0, mtu, in_turn);
             }
             _ => {}
         }

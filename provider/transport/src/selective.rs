@@ -2,10 +2,10 @@
 //! asked about long before the Local ACK Timeout.
 //!
 //! Only towards a peer that has shown that it understands them. What the scoreboard decides is in
-//! `board`. Where it does not reach (a NAK, an RNR NAK, a response of a READ that is missing, the
+//! `board`, what answers do to it in `answers`. Where it does not reach (a NAK, an RNR NAK, the
 //! Local ACK Timeout) all is sent again from the oldest on, as towards everybody else.
 
-use crate::board::{Board, News};
+use crate::board::{Board, Entry, News};
 use crate::budget::Budget;
 use crate::peer::Peer;
 use crate::requester::{Flow, Requester};
@@ -45,24 +45,29 @@ impl Requester {
     #[cold]
     pub(crate) fn board_sent(&mut self, now: Time, end: u64, cost: u64) {
         let next = self.next;
+        let awaited = self.awaited.back().is_some_and(|a| a.start == next);
         if let Some(board) = &mut self.board {
             board.sent(next, end, cost, Some(now));
+            if awaited {
+                board.awaits(true);
+            }
         }
     }
 
     /// Everything before `to` has come: the scoreboard moves on, and goes if it has no more to say.
-    /// Returns a round-trip time, if there is one.
     #[inline]
-    pub(crate) fn board_passes(&mut self, now: Time, to: u64) -> Option<Duration> {
+    pub(crate) fn board_passes(&mut self, now: Time, to: u64) -> News {
         match self.board {
-            None => None,
+            None => News::default(),
             Some(_) => self.move_board(now, to),
         }
     }
 
     #[cold]
-    fn move_board(&mut self, now: Time, to: u64) -> Option<Duration> {
-        let board = self.board.as_mut()?;
+    fn move_board(&mut self, now: Time, to: u64) -> News {
+        let Some(board) = &mut self.board else {
+            return News::default();
+        };
         let news = board.passes(to, now, self.rtt, &mut self.reordering);
         if board.is_settled() {
             if !board.reordered {
@@ -72,7 +77,7 @@ impl Requester {
         } else {
             self.timers.reorder = Some(now);
         }
-        news.rtt
+        news
     }
 
     pub(crate) fn drop_board(&mut self) {
@@ -125,35 +130,20 @@ impl Qp {
 
         self.take_credits(aeth);
         if self.progress(now, psn + 1, host) {
-            return self.lost_response(now, psn, host);
+            self.missing_answer(now, psn, host);
         }
 
         // While all is being sent again from the oldest on, gaps are none of the scoreboard's.
-        let req = &self.req;
-        let going_on = req.una == psn + 1 && req.next == req.max && req.timers.rnr.is_none();
-        if !going_on || self.attr.qp_state == QpState::Err {
+        if !self.is_going_on() || self.req.una > psn + 1 {
             return;
         }
 
         self.set_board_up();
         let req = &mut self.req;
         let Some(board) = &mut req.board else { return };
-        let beyond = req.una + 1;
-        let psns = came.iter().map(|offset| beyond + u64::from(offset));
-        let News { any, rtt } = board.came(psns, now, req.rtt, &mut req.reordering);
-        if let Some(rtt) = rtt {
-            req.sample(rtt);
-            let signal = PathSignal::Acked {
-                bytes: 0,
-                rtt: Some(rtt),
-            };
-            host.path_signal(signal);
-        }
-        if any {
-            // The path is alive.
-            req.timers.ack = req.timers.ack_deadline(now, self.attr.timeout);
-            req.expect_news(now);
-        }
+        let psns = came.iter().map(|offset| psn + 2 + u64::from(offset));
+        let news = board.came(psns, now, req.rtt, &mut req.reordering);
+        self.heard(now, news, host);
         self.find_losses(now, host);
     }
 
@@ -166,7 +156,7 @@ impl Qp {
 
         let mtu = self.attr.path_mtu;
         let (una, max) = (self.req.una, self.req.max);
-        let mut board = Box::<Board>::default();
+        let mut board = Box::new(Board::new(mtu, una));
         for seq in self.sq.base()..self.req.started {
             let Some(wqe) = self.sq.wqe(seq) else { break };
             let mut psn = wqe.first.max(una);
@@ -177,6 +167,9 @@ impl Qp {
                 };
                 let cost = wqe.cost_at(end - wqe.first, mtu) - wqe.cost_at(psn - wqe.first, mtu);
                 board.sent(psn, end, cost, None);
+                if wqe.is_answered() {
+                    board.awaits(self.req.is_start(psn));
+                }
                 psn = end;
             }
         }
@@ -187,7 +180,7 @@ impl Qp {
     }
 
     /// Has what is lost by now sent again.
-    fn find_losses<H: Host>(&mut self, now: Time, host: &mut H) {
+    pub(crate) fn find_losses<H: Host>(&mut self, now: Time, host: &mut H) {
         let req = &mut self.req;
         let Some(board) = &mut req.board else { return };
         let (cost, again) = board.losses(now, req.rtt, req.reordering);
@@ -260,15 +253,18 @@ impl Qp {
                 }
             }
 
-            self.resent(now, i);
+            self.resent(now, i, &entry);
         }
         Flow::Done
     }
 
     /// Books a packet that was sent again by itself: its place on the scoreboard.
-    pub(crate) fn resent(&mut self, now: Time, i: usize) {
+    pub(crate) fn resent(&mut self, now: Time, i: usize, entry: &Entry) {
         let req = &mut self.req;
         req.packets += 1;
+        if entry.answered {
+            req.parts_to = req.parts_to.max(entry.end);
+        }
         if let Some(board) = &mut req.board {
             board.resent(i, now);
         }

@@ -82,6 +82,10 @@ pub(crate) const MAX_PATIENCE: Duration = Duration::from_millis(40);
 /// able to be so again.
 pub(crate) const PATIENCE_HOLDS: u32 = 128;
 
+/// Selective acknowledgements: duplicate requests whose answers wait for their turn, at most. What
+/// is beyond is dropped, and asked for again.
+pub(crate) const MAX_REPLAYS: usize = 1024;
+
 /// UC: a PSN so many or fewer before the expected one is a late or repeated packet. One further off
 /// is taken for a peer that has gone on while nothing came through, since PSNs wrap. No network
 /// holds packets back for longer.

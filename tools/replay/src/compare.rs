@@ -48,6 +48,17 @@ impl Wanted<'_, '_> {
         opcode::info(self.opcode()).is_some_and(|info| info.is_response())
     }
 
+    /// How many responses a READ request asks for.
+    fn responses(&self, mtu: u32) -> Option<u32> {
+        match self {
+            Wanted::Packet(packet) if packet.info.operation == Operation::ReadRequest => {
+                let len = packet.ext.reth.unwrap_or_default().len;
+                Some(len.div_ceil(mtu).max(1))
+            }
+            _ => None,
+        }
+    }
+
     /// A queue pair that has been told that its peer may understand selective acknowledgements, if
     /// this shows that the captured one was, and it has not been yet.
     fn introduced(&self, machine: &Machine) -> Option<Machine> {
@@ -120,7 +131,8 @@ impl Rules {
                 return None;
             }
             let mut machine = from.clone();
-            let made = machine.resend(time, want.psn());
+            let responses = want.responses(machine.settings.path_mtu);
+            let made = machine.resend(time, want.psn(), responses);
             if made.is_some_and(|made| self.agree(&made, want)) {
                 return Some(machine);
             }

@@ -231,10 +231,10 @@ impl Machine {
     }
 
     /// What it sends if the request packet with this PSN was lost, or is sent again to ask about
-    /// silence.
-    pub(crate) fn resend(&mut self, now: Time, psn: u32) -> Option<Made> {
+    /// silence; of a READ that for so many responses.
+    pub(crate) fn resend(&mut self, now: Time, psn: u32, responses: Option<u32>) -> Option<Made> {
         let mut taken = Taken::default();
-        self.qp.resend_once(now, psn, &mut taken);
+        self.qp.resend_once(now, psn, responses, &mut taken);
         taken.0.pop()
     }
 
