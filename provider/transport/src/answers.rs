@@ -4,9 +4,8 @@
 //! Towards a peer that understands selective acknowledgements such an answer is taken at once: it
 //! is placed in the program's buffer, of which nothing is promised before the completion, and its
 //! PSN is noted on the scoreboard. What is missing is asked for by itself, by a READ request for
-//! that part (section 9.4.4 has a requester ask for what it needs, and a responder answer it as a
-//! duplicate). That is done only once the peer is known to have carried the READ out: before, the
-//! part would pass for a new request of its own.
+//! that part, which is a duplicate to the peer. That is done only once the peer is known to have
+//! taken the READ: before, the part would pass for a new request of its own.
 //!
 //! The acknowledged edge `una` stays at the first answer that is missing, so requests complete in
 //! order, and nothing is placed for one that has. An answer that is not what it should be is
@@ -162,7 +161,7 @@ impl Requester {
         self.awaited.get(i).map_or(u64::MAX, |a| a.end)
     }
 
-    /// Is this the first PSN that an awaited READ request asks for, or another such request?
+    /// Is this the first PSN of a request whose answer is awaited?
     pub(crate) fn is_start(&self, psn: u64) -> bool {
         let i = self.awaited.partition_point(|a| a.end <= psn);
         self.awaited.get(i).is_some_and(|a| a.start == psn)

@@ -5,9 +5,9 @@
 //! replayed, never computed again. When a new request needs room, the oldest record whose answer
 //! was sent goes.
 //!
-//! A duplicate interrupts what is owed to later requests (C9-110). From a peer that understands
-//! selective acknowledgements it does not: that peer asks for the part that it lacks, and takes what
-//! else is on its way. So its duplicates have their turn when they came (`replays`).
+//! A duplicate interrupts what is owed to later requests, as the specification has it. From a peer
+//! that understands selective acknowledgements it does not: that peer asks for the part that it
+//! lacks, and takes what else is on its way. So its duplicates have their turn (`replays`).
 
 use crate::replays::{Replay, Replays};
 use crate::requester;

@@ -161,7 +161,8 @@ fn datagram(rng: &mut Rng, b: &Buffers, mtu: u64, service: QpType) -> Vec<u8> {
 }
 
 /// One queue pair under fire until it breaks or `packets` have come. Returns how many reached it.
-fn fire(service: QpType, seed: u64, packets: u32) -> u32 {
+/// `selective`: both understand selective acknowledgements.
+fn fire(service: QpType, selective: bool, seed: u64, packets: u32) -> u32 {
     let mut rng = Rng::new(seed);
     let mtu = rng.pick(&[256, 1024]);
     let attr = QpAttr {
@@ -178,7 +179,10 @@ fn fire(service: QpType, seed: u64, packets: u32) -> u32 {
         QpState::Rtr,
         QpState::Init,
     ]);
-    let mut t = Tester::of(service, attr, state, rng.percent(30));
+    let mut t = match selective {
+        true => Tester::selective(attr),
+        false => Tester::of(service, attr, state, rng.percent(30)),
+    };
     t.opts.budget = rng.pick(&[1, 4096, 1 << 20]);
     t.opts.window = rng.pick(&[1, 4096, 1 << 20]);
     let all = Access::REMOTE_READ
@@ -219,7 +223,8 @@ fn fire(service: QpType, seed: u64, packets: u32) -> u32 {
         }
 
         let bytes = datagram(&mut rng, &b, u64::from(mtu), service);
-        if let Ok(packet) = Packet::parse(&bytes) {
+        if let Ok(mut packet) = Packet::parse(&bytes) {
+            packet.bth.selective = selective && rng.percent(95);
             let grh = [0; 40];
             t.host.selected = None;
             // Either way in, whatever the packet is.
@@ -304,7 +309,7 @@ fn unharmed(t: &Tester, b: &Buffers, guard: Buffer, before: &[u8]) {
     }
 }
 
-fn fire_at(service: QpType) {
+fn fire_at(service: QpType, selective: bool) {
     let seeds = if cfg!(debug_assertions) {
         2_000
     } else {
@@ -322,7 +327,7 @@ fn fire_at(service: QpType) {
             }
         }
         let _announce = Announce(service, seed);
-        reached += u64::from(fire(service, seed, 200));
+        reached += u64::from(fire(service, selective, seed, 200));
     }
 
     assert!(reached > seeds * 10, "only {reached} packets parsed");
@@ -330,17 +335,22 @@ fn fire_at(service: QpType) {
 
 #[test]
 fn random_packets_do_no_harm() {
-    fire_at(QpType::Rc);
+    fire_at(QpType::Rc, false);
+}
+
+#[test]
+fn random_packets_do_selective_recovery_no_harm() {
+    fire_at(QpType::Rc, true);
 }
 
 #[test]
 fn random_packets_do_unreliable_services_no_harm() {
-    fire_at(QpType::Uc);
-    fire_at(QpType::Ud);
+    fire_at(QpType::Uc, false);
+    fire_at(QpType::Ud, false);
 }
 
 #[test]
 fn random_packets_do_extended_connections_no_harm() {
-    fire_at(QpType::XrcSend);
-    fire_at(QpType::XrcRecv);
+    fire_at(QpType::XrcSend, false);
+    fire_at(QpType::XrcRecv, false);
 }
