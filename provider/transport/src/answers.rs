@@ -324,3 +324,7 @@ impl Qp {
         Some(placed.map_err(|_| WcStatus::LocProtErr))
     }
 }
+
+#[cfg(test)]
+#[path = "answers_tests.rs"]
+mod tests;
