@@ -11,8 +11,9 @@
 //! order, and nothing is placed for one that has. An answer that is not what it should be is
 //! dropped: in its turn it comes again, and is refused then.
 
-use crate::board::{Board, Entry, Fate, News, Reordering};
+use crate::board::{Board, Entry, Fate, News};
 use crate::peer::Peer;
+use crate::reordering::Reordering;
 use crate::requester::Requester;
 use crate::{Duration, Host, PathSignal, Qp, QpState, Time, WcStatus};
 use ferroce_wire::{Operation, Packet, Position};

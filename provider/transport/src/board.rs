@@ -12,7 +12,8 @@
 //! has carried it out. From then on its entry stands for the responses, and is cut to pieces where
 //! some have come and some have not (`answers`). Each has its own place in the order of sending.
 
-use crate::tuning::{MAX_REORDERING, REORDER_PACKETS};
+use crate::reordering::Reordering;
+use crate::tuning::REORDER_PACKETS;
 use crate::{Duration, Time};
 use std::collections::VecDeque;
 
@@ -75,21 +76,6 @@ pub(crate) struct News {
     pub rtt: Option<Duration>,
     /// Bytes that the path is told of with this news; of what is passed, those that it was told of.
     pub told: u64,
-}
-
-/// How far the network has been seen to reorder: in quarters of a round trip.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reordering(pub u8);
-
-impl Reordering {
-    fn seen(&mut self) {
-        self.0 = (self.0 + 1).min(MAX_REORDERING);
-    }
-
-    /// How long a packet that was overtaken may be late.
-    fn patience(self, rtt: Duration) -> Duration {
-        rtt / 4 * u32::from(self.0.max(1))
-    }
 }
 
 /// The scoreboard.

@@ -31,6 +31,7 @@ mod peer;
 mod ping_pong;
 mod qp;
 mod recv_queue;
+mod reordering;
 mod replays;
 mod requester;
 mod resources;

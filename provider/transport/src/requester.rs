@@ -4,9 +4,10 @@
 //! PSNs are kept extended to 64 bits, so that order needs no modular arithmetic; the low 24 bits go
 //! on the wire. The packets themselves are made in `packets`; what answers do is in `completer`.
 
-use crate::board::{Board, Reordering};
+use crate::board::Board;
 use crate::budget::Budget;
 use crate::peer::Peer;
+use crate::reordering::Reordering;
 use crate::send_queue::{self, SendWqe};
 use crate::silence::Silence;
 use crate::timer::Timers;
