@@ -218,13 +218,20 @@ impl Lab {
         self.site.as_ref().ok_or_else(|| Stop::fail("no site"))
     }
 
-    /// Has programs at a place recover from losses so, until the place is left.
-    pub fn recovers_by(&mut self, place: Place, way: &'static str) -> Result<(), Stop> {
+    /// Does something while programs at a place recover from losses so.
+    pub fn recovering(
+        &mut self,
+        place: Place,
+        way: &'static str,
+        does: impl FnOnce(&mut Lab) -> Ending,
+    ) -> Ending {
         self.site(place)?;
         if let Some(site) = &mut self.site {
             site.recovers_by([way; 2]);
         }
-        Ok(())
+        let ending = does(self);
+        self.vacate();
+        ending
     }
 
     /// Stops whatever is up, for cases that start daemons of their own.

@@ -11,6 +11,7 @@ use ferroce_wire::Bth;
 use ferroce_wire::grh::Grh;
 use ferroce_wire::link::{Head, LinkPacket, MANAGEMENT_LANE};
 use ferroce_wire::lrh::{Lrh, NextHeader};
+use ferroce_wire::mad::QP1;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::{Duration, Instant};
 
@@ -68,15 +69,21 @@ impl Wire for &mut Roce {
     fn receive(&mut self) -> Result<Option<Arrived>> {
         let to = self.here();
         let datagram = Roce::receive(self)?;
-        Ok(datagram.map(|datagram| Arrived {
-            at: datagram.at,
-            carrier: Carrier::Roce {
-                from: datagram.from,
-                to,
-            },
-            transport: Some(datagram.bytes.clone()),
-            whole: datagram.bytes,
-            intact: datagram.intact,
+        Ok(datagram.map(|datagram| {
+            // The device's host may ask the tester's who it is, or for a path; no test is about
+            // that.
+            let bth = Bth::parse(&datagram.bytes);
+            let for_management = bth.is_some_and(|bth| bth.dest_qp == QP1);
+            Arrived {
+                at: datagram.at,
+                carrier: Carrier::Roce {
+                    from: datagram.from,
+                    to,
+                },
+                transport: (!for_management).then(|| datagram.bytes.clone()),
+                whole: datagram.bytes,
+                intact: datagram.intact,
+            }
         }))
     }
 

@@ -191,10 +191,7 @@ fn faults(lab: &mut Lab) -> Ending {
 /// so.
 fn selective(lab: &mut Lab) -> Ending {
     let place = Place::Sockets;
-    lab.recovers_by(place, "selective")?;
-    let ending = selectively(lab, place);
-    lab.vacate();
-    ending
+    lab.recovering(place, "selective", |lab| selectively(lab, place))
 }
 
 fn selectively(lab: &mut Lab, place: Place) -> Ending {
@@ -297,9 +294,16 @@ fn one_end(lab: &mut Lab) -> Ending {
 
 /// What others capture on an interface has no journal and no sender: the responder's side, and as
 /// much of the requester's as shows.
+///
+/// By go-back-N: a request that shares a send with an answer is seen as one longer packet, and if it
+/// is sent again it is another.
 fn wire(lab: &mut Lab) -> Ending {
-    let dir = lab.case_dir()?;
     let place = Place::Veth(1500);
+    lab.recovering(place, "go-back-n", |lab| on_the_wire(lab, place))
+}
+
+fn on_the_wire(lab: &mut Lab, place: Place) -> Ending {
+    let dir = lab.case_dir()?;
     for (line, least) in [
         ("ib_write_bw -F -s 16384 -n 50", 800),
         ("ib_send_lat -F -s 64 -n 100", 200),

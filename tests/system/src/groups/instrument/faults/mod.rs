@@ -28,7 +28,7 @@ const PLACES: [Place; 2] = [Place::OneDaemon, Place::TwoDaemons];
 type Does = fn(&Scene<'_>) -> Ending;
 
 /// Cases of both places.
-const IN_BOTH: [(&str, Does); 11] = [
+const IN_BOTH: [(&str, Does); 10] = [
     ("lost packets", packets::lost),
     ("a bandwidth over losses", packets::bandwidth),
     ("nothing arrives", packets::all_lost),
@@ -36,7 +36,6 @@ const IN_BOTH: [(&str, Does); 11] = [
     ("wrong data", packets::wrong_data),
     ("duplicates", packets::duplicates),
     ("packets out of order", packets::out_of_order),
-    ("delays", packets::delays),
     ("receivers that are not ready", errors::not_ready),
     ("NAKs", errors::naks),
     ("completions with errors", errors::completions),
@@ -47,6 +46,14 @@ pub(super) fn cases() -> Vec<Case> {
         IN_BOTH.map(|(what, does)| {
             let name = format!("instrument/faults/{}/{what}", place.name());
             Case::new(name, move |lab| Scene::play(lab, place, does))
+        })
+    });
+    let delays = PLACES.map(|place| {
+        let name = format!("instrument/faults/{}/delays", place.name());
+        Case::new(name, move |lab| {
+            // Selective acknowledgements have who is late asked, and may send again for that.
+            let does = |lab: &mut Lab| Scene::play(lab, place, packets::delays);
+            lab.recovering(place, "go-back-n", does)
         })
     });
     let alone: [(&str, Does); 11] = [
@@ -66,7 +73,7 @@ pub(super) fn cases() -> Vec<Case> {
         let name = format!("instrument/faults/{what}");
         Case::new(name, move |lab| Scene::play(lab, Place::OneDaemon, does))
     });
-    in_both.chain(alone).collect()
+    in_both.chain(delays).chain(alone).collect()
 }
 
 /// Hosts on which a case plays, without a fault.
