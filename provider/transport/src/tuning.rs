@@ -90,3 +90,22 @@ pub(crate) const MAX_REPLAYS: usize = 1024;
 /// is taken for a peer that has gone on while nothing came through, since PSNs wrap. No network
 /// holds packets back for longer.
 pub(crate) const LATE_PSNS: i32 = 1 << 16;
+
+/// DCQCN: the clock of the way back, and that of the estimate of congestion (as published).
+pub(crate) const DCQCN_PERIOD: Duration = Duration::from_micros(55);
+pub(crate) const DCQCN_ALPHA_PERIOD: Duration = Duration::from_micros(55);
+/// DCQCN: bytes after which the byte counter runs over.
+pub(crate) const DCQCN_BYTES: u64 = 10 << 20;
+/// DCQCN: times that either runs over before the rate goes beyond what it was.
+pub(crate) const DCQCN_FAST_STEPS: u32 = 5;
+/// DCQCN: 1/g, by which the estimate of congestion moves.
+pub(crate) const DCQCN_GAIN: u64 = 256;
+/// DCQCN: bytes a second by which the rate grows in a step, and in a leap: 40 and 400 Mb/s.
+pub(crate) const DCQCN_ADDITIVE: u64 = 5_000_000;
+pub(crate) const DCQCN_HYPER: u64 = 50_000_000;
+/// DCQCN: the least rate in bytes a second: 80 Mb/s.
+pub(crate) const DCQCN_MIN_RATE: u64 = 10_000_000;
+/// DCQCN: time for which what is delivered is measured.
+pub(crate) const DCQCN_MEASURE: Duration = Duration::from_millis(1);
+/// DCQCN: time for which may be sent at once.
+pub(crate) const DCQCN_BURST: Duration = Duration::from_micros(50);

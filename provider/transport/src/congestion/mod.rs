@@ -12,9 +12,11 @@
 //! it takes `&self`, and counts approximately.
 
 mod aimd;
+mod dcqcn;
 mod pacer;
 
 pub use aimd::Aimd;
+pub use dcqcn::Dcqcn;
 pub use pacer::{Gauge, Pacer, Unknown, allowance_of_buffer, buffer_cost};
 
 use crate::{PathSignal, Time};
