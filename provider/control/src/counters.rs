@@ -131,6 +131,10 @@ counters! {
     TxLoopback => "sent_loopback_pkts",
     /// CNPs received that had a path's congestion control act.
     CnpHandled => "rp_cnp_handled",
+    /// Packets received that the network had marked (CE), for queue pairs.
+    EcnMarked => "np_ecn_marked_roce_packets",
+    /// CNPs sent, as packets came with a mark.
+    CnpSent => "np_cnp_sent",
 }
 
 const _: () = assert!(Counter::ALL.len() * size_of::<u64>() <= PAGE);

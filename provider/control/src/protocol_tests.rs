@@ -199,6 +199,8 @@ const COUNTERS: &[&str] = &[
     "sent_mcast_pkts",
     "sent_loopback_pkts",
     "rp_cnp_handled",
+    "np_ecn_marked_roce_packets",
+    "np_cnp_sent",
 ];
 
 /// Where the words of an inbox and of its rings are, and how long a ring is.

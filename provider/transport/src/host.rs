@@ -77,6 +77,10 @@ pub enum Note {
     TooLong,
     /// A message, or what was left of one, was dropped after a gap (UC).
     UcLoss,
+    /// A packet came with a mark of congestion.
+    Marked,
+    /// The peer was told of one, by a CNP.
+    Notified,
     /// A message was dropped as malformed or for want of a right (UC, UD): reliable services send a
     /// NAK instead.
     Refused,

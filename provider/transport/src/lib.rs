@@ -26,6 +26,7 @@ mod injected;
 mod local;
 mod make;
 mod modify;
+mod notification;
 mod packets;
 mod peer;
 mod ping_pong;

@@ -4,6 +4,7 @@
 //! between states.
 
 use crate::budget::Budget;
+use crate::notification::Notification;
 use crate::ping_pong::PingPong;
 use crate::recv_queue::RecvQueue;
 use crate::requester::Requester;
@@ -43,6 +44,7 @@ pub struct Qp {
     pub(crate) req: Requester,
     pub(crate) resp: Responder,
     pub(crate) ping_pong: PingPong,
+    pub(crate) notification: Notification,
 }
 
 impl Qp {
@@ -68,6 +70,7 @@ impl Qp {
             req: Requester::default(),
             resp: Responder::default(),
             ping_pong: PingPong::default(),
+            notification: Notification::default(),
         };
 
         qp.req.timers.seed = config.seed | 1;
@@ -204,6 +207,9 @@ impl Qp {
         host: &mut H,
         sink: &mut S,
     ) -> bool {
+        if self.notification.owed {
+            self.send_notification(host, sink);
+        }
         let mut budget = Budget::of(opts.budget);
         if self.is_unreliable() {
             return self.send_unreliable(&mut budget, host, sink);

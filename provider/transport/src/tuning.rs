@@ -91,6 +91,8 @@ pub(crate) const MAX_REPLAYS: usize = 1024;
 /// holds packets back for longer.
 pub(crate) const LATE_PSNS: i32 = 1 << 16;
 
+/// Annex A17: a peer is told of marks once in so long (N of DCQCN, as published).
+pub(crate) const CNP_INTERVAL: Duration = Duration::from_micros(50);
 /// DCQCN: the clock of the way back, and that of the estimate of congestion (as published).
 pub(crate) const DCQCN_PERIOD: Duration = Duration::from_micros(55);
 pub(crate) const DCQCN_ALPHA_PERIOD: Duration = Duration::from_micros(55);

@@ -284,6 +284,8 @@ impl Host for QpHost<'_> {
             Note::TooLong => Counter::RespLocalLengthError,
             Note::UcLoss => Counter::UcLoss,
             Note::Refused => Counter::RespRemoteAccessErrors,
+            Note::Marked => Counter::EcnMarked,
+            Note::Notified => Counter::CnpSent,
         });
     }
 }

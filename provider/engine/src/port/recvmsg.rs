@@ -24,6 +24,15 @@ pub(crate) struct Datagram {
     pub(crate) hop_limit: u8,
 }
 
+impl Datagram {
+    /// Whether the network has marked it: congestion experienced (RFC 3168).
+    #[inline]
+    pub(crate) fn is_marked(&self) -> bool {
+        const CE: u8 = 3;
+        self.traffic_class & CE == CE
+    }
+}
+
 /// Room for the control messages: segment size, drops, TOS and TTL, or their like of IPv6 with the
 /// flow label, 24 bytes each.
 pub(crate) const CONTROL: usize = 128;

@@ -109,7 +109,9 @@ impl Dcqcn {
 
     /// A CNP has come.
     fn notified(&self, now: Time) {
-        let Ok(mut rates) = self.rates.lock() else { return };
+        let Ok(mut rates) = self.rates.lock() else {
+            return;
+        };
         let delivered = self.delivered.load(Relaxed).max(DCQCN_MIN_RATE);
         let rate = match self.limited.load(Relaxed) {
             true => self.rate.load(Relaxed),
@@ -122,7 +124,8 @@ impl Dcqcn {
         (rates.clock, rates.bytes) = (0, 0);
         (rates.clock_at, rates.alpha_at) = (now + DCQCN_PERIOD, now + DCQCN_ALPHA_PERIOD);
         self.sent.store(0, Relaxed);
-        self.rate.store((rate - less as u64).max(DCQCN_MIN_RATE), Relaxed);
+        self.rate
+            .store((rate - less as u64).max(DCQCN_MIN_RATE), Relaxed);
         self.due.store(rates.clock_at.min(rates.alpha_at));
         self.limited.store(true, Relaxed);
     }
@@ -134,7 +137,9 @@ impl Dcqcn {
             return;
         }
         // Somebody else is at it.
-        let Ok(mut rates) = self.rates.try_lock() else { return };
+        let Ok(mut rates) = self.rates.try_lock() else {
+            return;
+        };
         while rates.alpha_at <= now {
             rates.alpha -= rates.alpha / DCQCN_GAIN;
             rates.alpha_at += DCQCN_ALPHA_PERIOD;
@@ -164,7 +169,11 @@ impl Dcqcn {
         self.rate.store(rate, Relaxed);
         if rate >= 2 * rates.most {
             self.limited.store(false, Relaxed);
-            *rates = Rates { alpha: ONE, most: 0, ..*rates };
+            *rates = Rates {
+                alpha: ONE,
+                most: 0,
+                ..*rates
+            };
         }
     }
 }
@@ -232,7 +241,10 @@ mod tests {
     #[test]
     fn without_marks_there_is_no_rate() {
         let dcqcn = warm();
-        assert_eq!((dcqcn.rate(), dcqcn.allowance(at(20_000))), (None, Ok(u64::MAX)));
+        assert_eq!(
+            (dcqcn.rate(), dcqcn.allowance(at(20_000))),
+            (None, Ok(u64::MAX))
+        );
     }
 
     #[test]
@@ -282,6 +294,9 @@ mod tests {
         }
         let whole = GB / 2 * DCQCN_PERIOD.as_nanos() as u64 / SECOND;
         let burst = GB / 2 * DCQCN_BURST.as_nanos() as u64 / SECOND;
-        assert!((whole - 4096..=whole + burst + 4096).contains(&sent), "{sent} of {whole}");
+        assert!(
+            (whole - 4096..=whole + burst + 4096).contains(&sent),
+            "{sent} of {whole}"
+        );
     }
 }

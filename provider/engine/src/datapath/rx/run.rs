@@ -335,6 +335,9 @@ impl Hca {
             host.receiver_not_ready();
         }
         transport.receive(now, packet, &mut host);
+        if arrival.datagram.is_marked() {
+            transport.marked(now, &mut host);
+        }
         if let Some(failure) = host.failure() {
             qp.fails(inner, keys, now, failure);
         }
