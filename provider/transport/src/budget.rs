@@ -11,6 +11,11 @@ impl Budget {
         Budget(i64::from(bytes.max(1)))
     }
 
+    /// Nothing is left of it: what has no cost may still go out.
+    pub(crate) fn nothing() -> Budget {
+        Budget(0)
+    }
+
     pub(crate) fn spend(&mut self, bytes: u32) {
         self.0 -= i64::from(bytes) + PACKET_OVERHEAD;
     }

@@ -28,14 +28,18 @@ impl Qp {
         }
     }
 
-    /// Whether a CNP is to go out.
-    pub fn owes_notification(&self) -> bool {
-        self.notification.owed
+    /// Sends the CNP that is owed, if one is.
+    #[inline]
+    pub(crate) fn notify<H: Host, S: Sink>(&mut self, host: &mut H, sink: &mut S) {
+        if self.notification.owed {
+            self.send_notification(host, sink);
+        }
     }
 
-    /// Sends the CNP that is owed. It bears BECN, and 16 bytes that are reserved.
+    /// It bears BECN, and 16 bytes that are reserved. It leaves by itself: the network is not to
+    /// mark it, as it may what follows.
     #[cold]
-    pub(crate) fn send_notification<H: Host, S: Sink>(&mut self, host: &mut H, sink: &mut S) {
+    fn send_notification<H: Host, S: Sink>(&mut self, host: &mut H, sink: &mut S) {
         self.notification.owed = false;
         if matches!(
             self.attr.qp_state,
@@ -60,6 +64,7 @@ impl Qp {
         };
         // The bytes are at hand, so nothing can fail.
         let _ = sink.packet(&packet);
+        sink.flush();
         host.note(Note::Notified);
     }
 }

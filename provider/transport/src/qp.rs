@@ -159,8 +159,9 @@ impl Qp {
             (QpType::Uc, Service::Uc) => return self.on_uc_packet(packet, host),
             (QpType::XrcSend, Service::Xrc) if response => {}
             (QpType::XrcRecv, Service::Xrc) if !response => {}
-            // RoCEv2 (annex A17): a CNP names the queue pair whose packet was marked.
-            (QpType::Rc | QpType::XrcSend, Service::Cnp) => {
+            // RoCEv2 (annex A17): a CNP names the queue pair whose packet was marked. What an XRC
+            // target sends is answers.
+            (QpType::Rc | QpType::Uc | QpType::XrcSend | QpType::XrcRecv, Service::Cnp) => {
                 return host.path_signal(PathSignal::Notified);
             }
             _ => return,
@@ -207,9 +208,7 @@ impl Qp {
         host: &mut H,
         sink: &mut S,
     ) -> bool {
-        if self.notification.owed {
-            self.send_notification(host, sink);
-        }
+        self.notify(host, sink);
         let mut budget = Budget::of(opts.budget);
         if self.is_unreliable() {
             return self.send_unreliable(&mut budget, host, sink);

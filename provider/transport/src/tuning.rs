@@ -107,7 +107,7 @@ pub(crate) const DCQCN_ADDITIVE: u64 = 5_000_000;
 pub(crate) const DCQCN_HYPER: u64 = 50_000_000;
 /// DCQCN: the least rate in bytes a second: 80 Mb/s.
 pub(crate) const DCQCN_MIN_RATE: u64 = 10_000_000;
-/// DCQCN: time for which what is delivered is measured.
+/// DCQCN: time for which what is sent is measured.
 pub(crate) const DCQCN_MEASURE: Duration = Duration::from_millis(1);
 /// DCQCN: time for which may be sent at once.
-pub(crate) const DCQCN_BURST: Duration = Duration::from_micros(50);
+pub(crate) const DCQCN_BURST: Duration = Duration::from_micros(200);

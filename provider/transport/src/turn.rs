@@ -13,12 +13,32 @@ impl Qp {
         host: &mut H,
         sink: &mut S,
     ) -> bool {
-        let mut budget = Budget::of(opts.budget);
         let hold = !opts.flush_acks && self.ack_deferrable();
+        self.only_respond(Budget::of(opts.budget), hold, host, sink)
+    }
+
+    /// Sends what is no data, and so waits for no rate: the CNP that is owed, and the
+    /// acknowledgement or the NAK before which nothing goes. Returns whether answers with data
+    /// wait.
+    pub fn acknowledge<H: Host, S: Sink>(&mut self, host: &mut H, sink: &mut S) -> bool {
+        self.only_respond(Budget::nothing(), false, host, sink)
+    }
+
+    fn only_respond<H: Host, S: Sink>(
+        &mut self,
+        mut budget: Budget,
+        hold: bool,
+        host: &mut H,
+        sink: &mut S,
+    ) -> bool {
         match is_watched() {
-            false => self.send_responses(&mut budget, hold, host, sink),
+            false => {
+                self.notify(host, sink);
+                self.send_responses(&mut budget, hold, host, sink)
+            }
             true => {
                 let sink = &mut Traced::new(self.config.qpn, sink);
+                self.notify(host, sink);
                 self.send_responses(&mut budget, hold, host, sink)
             }
         }

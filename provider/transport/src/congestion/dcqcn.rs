@@ -3,9 +3,8 @@
 //!
 //! Zhu and others, "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015. The peer
 //! tells of marks by CNPs (annex A17), at most one in 50 µs. Until the first one comes there is no
-//! rate: what the network carries is then taken from what was acknowledged lately, as no adapter's
-//! line rate is known. What is lost is none of the marks', so the window of AIMD bounds what is in
-//! flight all along.
+//! rate: it then begins at what was sent lately, as no adapter's line rate is known. What is lost
+//! is none of the marks', so the window of AIMD bounds what is in flight all along.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -21,6 +20,14 @@ use crate::{AtomicTime, Duration, PathSignal, Time};
 const SECOND: u64 = 1_000_000_000;
 /// The estimate of congestion is kept in parts of this: 1.0.
 const ONE: u64 = 1 << 20;
+/// Periods after which the estimate has come to nothing.
+const PERIODS: u128 = 4096;
+
+/// A rate in bytes a second.
+fn per_second(bytes: u64, took: Duration) -> u64 {
+    let rate = u128::from(bytes) * u128::from(SECOND) / took.as_nanos().max(1);
+    u64::try_from(rate).unwrap_or(u64::MAX)
+}
 
 /// The controller of a path.
 #[derive(Debug)]
@@ -35,12 +42,27 @@ pub struct Dcqcn {
     due: AtomicTime,
     /// The time up to which the rate is spent.
     spent_until: AtomicTime,
-    /// Bytes acknowledged since [`since`](Self::since), and what they were before: a rate.
-    acked: AtomicU64,
+    /// Bytes sent since then, and before that for a while: a rate in bytes a second, 0 before there
+    /// was one.
+    measured: AtomicU64,
     since: AtomicTime,
-    delivered: AtomicU64,
+    lately: AtomicU64,
     /// Bytes sent since the byte counter last ran over.
     sent: AtomicU64,
+}
+
+/// What a path is held to, since it was told of marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reaction {
+    /// Bytes a second.
+    pub rate: u64,
+    /// The estimate of congestion, alpha: parts of [`Reaction::ONE`].
+    pub alpha: u32,
+}
+
+impl Reaction {
+    /// An estimate of 1.
+    pub const ONE: u32 = ONE as u32;
 }
 
 /// What the rate comes from.
@@ -56,7 +78,7 @@ struct Rates {
     /// When the clock runs over, and the estimate is let down.
     clock_at: Time,
     alpha_at: Time,
-    /// The highest rate that was seen to be delivered: beyond twice that there is no rate.
+    /// The highest rate that was seen: beyond twice that there is none any more.
     most: u64,
 }
 
@@ -78,33 +100,62 @@ impl Dcqcn {
             }),
             due: AtomicTime::new(Time::ZERO),
             spent_until: AtomicTime::new(Time::ZERO),
-            acked: AtomicU64::new(0),
+            measured: AtomicU64::new(0),
             since: AtomicTime::new(Time::ZERO),
-            delivered: AtomicU64::new(0),
+            lately: AtomicU64::new(0),
             sent: AtomicU64::new(0),
         }
     }
 
-    /// Bytes a second, `None` while nothing limits them.
-    pub fn rate(&self) -> Option<u64> {
-        self.limited.load(Relaxed).then(|| self.rate.load(Relaxed))
+    /// Whether there is a rate.
+    #[inline]
+    pub fn is_limited(&self) -> bool {
+        self.limited.load(Relaxed)
     }
 
-    /// Measures what is delivered.
-    fn acknowledged(&self, now: Time, bytes: u32) {
-        let acked = self.acked.fetch_add(bytes.into(), Relaxed) + u64::from(bytes);
-        let took = now - self.since.load();
-        if took < DCQCN_MEASURE {
+    /// What the path is held to; `None` while nothing limits it.
+    pub fn reaction(&self) -> Option<Reaction> {
+        if !self.is_limited() {
+            return None;
+        }
+        let alpha = self.rates.lock().ok()?.alpha;
+        Some(Reaction {
+            rate: self.rate.load(Relaxed),
+            alpha: alpha as u32,
+        })
+    }
+
+    /// Measures what is sent.
+    fn measure(&self, now: Time, bytes: u64) {
+        let since = self.since.load();
+        if since == Time::ZERO {
+            self.since.store(now);
+        }
+        let sent = self.measured.fetch_add(bytes, Relaxed) + bytes;
+        let took = now - since;
+        if took < DCQCN_MEASURE || since == Time::ZERO {
             return;
         }
 
-        let rate = u128::from(acked) * u128::from(SECOND) / took.as_nanos().max(1);
-        // After a pause what was acknowledged says nothing of how fast it may be.
+        // After a pause what was sent says nothing of how fast it may be.
         if took < 4 * DCQCN_MEASURE {
-            self.delivered.store(rate as u64, Relaxed);
+            self.lately.store(per_second(sent, took), Relaxed);
         }
-        self.acked.store(0, Relaxed);
+        self.measured.store(0, Relaxed);
         self.since.store(now);
+    }
+
+    /// Bytes a second that were sent before this moment.
+    fn rate_lately(&self, now: Time) -> u64 {
+        let rate = match self.lately.load(Relaxed) {
+            // The first marks come before anything was measured.
+            0 => {
+                let took = (now - self.since.load()).max(DCQCN_BURST);
+                per_second(self.measured.load(Relaxed), took)
+            }
+            rate => rate,
+        };
+        rate.max(DCQCN_MIN_RATE)
     }
 
     /// A CNP has come.
@@ -112,12 +163,12 @@ impl Dcqcn {
         let Ok(mut rates) = self.rates.lock() else {
             return;
         };
-        let delivered = self.delivered.load(Relaxed).max(DCQCN_MIN_RATE);
-        let rate = match self.limited.load(Relaxed) {
+        let lately = self.rate_lately(now);
+        let rate = match self.is_limited() {
             true => self.rate.load(Relaxed),
-            false => delivered,
+            false => lately,
         };
-        rates.most = rates.most.max(delivered);
+        rates.most = rates.most.max(lately);
         rates.target = rate;
         let less = u128::from(rate) * u128::from(rates.alpha) / u128::from(2 * ONE);
         rates.alpha = rates.alpha - rates.alpha / DCQCN_GAIN + ONE / DCQCN_GAIN;
@@ -133,18 +184,22 @@ impl Dcqcn {
     /// Lets clocks and counter run over that are due.
     fn pass(&self, now: Time) {
         let over = self.sent.load(Relaxed) >= DCQCN_BYTES;
-        if !self.limited.load(Relaxed) || now < self.due.load() && !over {
+        if !self.is_limited() || now < self.due.load() && !over {
             return;
         }
         // Somebody else is at it.
         let Ok(mut rates) = self.rates.try_lock() else {
             return;
         };
-        while rates.alpha_at <= now {
-            rates.alpha -= rates.alpha / DCQCN_GAIN;
-            rates.alpha_at += DCQCN_ALPHA_PERIOD;
+        // After a long pause there is no need to go through all of it.
+        let periods = (now - rates.alpha_at).as_nanos() / DCQCN_ALPHA_PERIOD.as_nanos() + 1;
+        if rates.alpha_at <= now {
+            for _ in 0..periods.min(PERIODS) {
+                rates.alpha -= rates.alpha / DCQCN_GAIN;
+            }
+            rates.alpha_at = now + DCQCN_ALPHA_PERIOD;
         }
-        while rates.clock_at <= now {
+        while rates.clock_at <= now && self.is_limited() {
             rates.clock += 1;
             rates.clock_at += DCQCN_PERIOD;
             self.increase(&mut rates);
@@ -180,7 +235,8 @@ impl Dcqcn {
 
 impl Controller for Dcqcn {
     fn sent(&self, now: Time, bytes: usize, _: bool) {
-        if self.limited.load(Relaxed) {
+        self.measure(now, bytes as u64);
+        if self.is_limited() {
             self.sent.fetch_add(bytes as u64, Relaxed);
             let from = self.spent_until.load().max(now);
             let rate = self.rate.load(Relaxed).max(1);
@@ -191,12 +247,12 @@ impl Controller for Dcqcn {
 
     fn signal(&self, now: Time, signal: PathSignal) {
         match signal {
-            PathSignal::Notified => return self.notified(now),
-            PathSignal::Acked { bytes, .. } => self.acknowledged(now, bytes),
-            _ => {}
+            PathSignal::Notified => self.notified(now),
+            _ => {
+                self.pass(now);
+                self.aimd.signal(now, signal);
+            }
         }
-        self.pass(now);
-        self.aimd.signal(now, signal);
     }
 
     fn window(&self) -> u32 {
@@ -205,7 +261,7 @@ impl Controller for Dcqcn {
 
     fn allowance(&self, now: Time) -> Result<u64, Time> {
         self.pass(now);
-        if !self.limited.load(Relaxed) {
+        if !self.is_limited() {
             return Ok(u64::MAX);
         }
         let ahead = self.spent_until.load() - now;
@@ -228,34 +284,37 @@ mod tests {
         Time::from_nanos(micros * 1000)
     }
 
-    /// One that has delivered 1 GB/s for 20 ms.
+    /// One that has sent 1 GB/s for 20 ms.
     fn warm() -> Dcqcn {
         let dcqcn = Dcqcn::new(3 << 20);
         for i in 1..=200 {
-            let (bytes, rtt) = (100_000, Some(Duration::from_micros(20)));
-            dcqcn.signal(at(100 * i), PathSignal::Acked { bytes, rtt });
+            dcqcn.sent(at(100 * i), 100_000, true);
         }
         dcqcn
+    }
+
+    fn rate(dcqcn: &Dcqcn) -> Option<u64> {
+        dcqcn.reaction().map(|reaction| reaction.rate)
     }
 
     #[test]
     fn without_marks_there_is_no_rate() {
         let dcqcn = warm();
         assert_eq!(
-            (dcqcn.rate(), dcqcn.allowance(at(20_000))),
+            (rate(&dcqcn), dcqcn.allowance(at(20_000))),
             (None, Ok(u64::MAX))
         );
     }
 
     #[test]
-    fn a_first_mark_halves_what_was_delivered_and_half_of_the_way_back_is_quick() {
+    fn a_first_mark_halves_what_was_sent_and_half_of_the_way_back_is_quick() {
         let dcqcn = warm();
         dcqcn.signal(at(20_000), PathSignal::Notified);
-        assert_eq!(dcqcn.rate(), Some(GB / 2));
+        assert_eq!(rate(&dcqcn), Some(GB / 2));
         let mut last = GB / 2;
         for step in 1..=4 {
             let _ = dcqcn.allowance(at(20_000) + step * DCQCN_PERIOD);
-            let rate = dcqcn.rate().expect("limited");
+            let rate = rate(&dcqcn).expect("limited");
             assert_eq!(rate, last / 2 + GB / 2);
             last = rate;
         }
@@ -267,12 +326,12 @@ mod tests {
         for i in 0..2000 {
             dcqcn.signal(at(20_000 + 50 * i), PathSignal::Notified);
         }
-        assert_eq!(dcqcn.rate(), Some(DCQCN_MIN_RATE));
+        assert_eq!(rate(&dcqcn), Some(DCQCN_MIN_RATE));
         let mut now = at(120_000);
-        while dcqcn.rate().is_some() {
+        while rate(&dcqcn).is_some() {
             now += DCQCN_PERIOD;
             let _ = dcqcn.allowance(now);
-            assert!(now < at(20_000_000), "{:?}", dcqcn.rate());
+            assert!(now < at(20_000_000), "{:?}", rate(&dcqcn));
         }
     }
 
@@ -298,5 +357,40 @@ mod tests {
             (whole - 4096..=whole + burst + 4096).contains(&sent),
             "{sent} of {whole}"
         );
+    }
+
+    #[test]
+    fn a_mark_before_anything_was_measured_goes_by_what_was_sent_so_far() {
+        let dcqcn = Dcqcn::new(3 << 20);
+        for i in 0..5 {
+            dcqcn.sent(at(1000 + 100 * i), 100_000, true);
+        }
+        dcqcn.signal(at(1500), PathSignal::Notified);
+        let halved = rate(&dcqcn).expect("limited");
+        assert!((GB / 4..=GB / 2).contains(&halved), "{halved}");
+    }
+
+    #[test]
+    fn the_estimate_falls_while_no_mark_comes_and_a_long_pause_is_quickly_over() {
+        let dcqcn = warm();
+        dcqcn.signal(at(20_000), PathSignal::Notified);
+        let alpha = || dcqcn.reaction().map(|reaction| reaction.alpha);
+        assert_eq!(alpha(), Some(Reaction::ONE));
+        let _ = dcqcn.allowance(at(20_000) + 4 * DCQCN_PERIOD);
+        assert!(alpha() < Some(Reaction::ONE), "{:?}", alpha());
+        let year = Duration::from_secs(365 * 86_400);
+        assert_eq!(dcqcn.allowance(at(20_000) + year), Ok(u64::MAX));
+        dcqcn.signal(at(20_000) + year, PathSignal::Notified);
+        assert_eq!(alpha(), Some(Reaction::ONE), "as at the first");
+    }
+
+    #[test]
+    fn losses_are_answered_by_the_window_and_marks_are_not() {
+        let dcqcn = warm();
+        let window = dcqcn.window();
+        dcqcn.signal(at(20_000), PathSignal::Notified);
+        assert_eq!(dcqcn.window(), window);
+        dcqcn.signal(at(20_000), PathSignal::Loss);
+        assert!(dcqcn.window() < window);
     }
 }

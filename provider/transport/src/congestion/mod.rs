@@ -6,7 +6,7 @@
 //! [`TransmitOpts::window`](crate::TransmitOpts::window), and the allowance, in bytes that may
 //! leave now, which goes into [`TransmitOpts::budget`](crate::TransmitOpts::budget). What is
 //! acknowledged (RC, XRC) is bounded by the one ([`Aimd`]), what is not (UC, UD) by the other
-//! ([`Pacer`]).
+//! ([`Pacer`]). Where networks mark packets there is a rate beside the window ([`Dcqcn`]).
 //!
 //! One controller serves all queue pairs of a path, on whatever threads these are, so it is shared:
 //! it takes `&self`, and counts approximately.
@@ -16,7 +16,7 @@ mod dcqcn;
 mod pacer;
 
 pub use aimd::Aimd;
-pub use dcqcn::Dcqcn;
+pub use dcqcn::{Dcqcn, Reaction};
 pub use pacer::{Gauge, Pacer, Unknown, allowance_of_buffer, buffer_cost};
 
 use crate::{PathSignal, Time};
