@@ -42,8 +42,8 @@ pub use inbox::{InboxFds, InboxHead, RING_BYTES, RingMemory};
 pub use ports::{Key, MAX_PORTS, PortCounter, WrongKey};
 pub use premises::Premises;
 pub use protocol::{
-    Attachment, ClientStatus, CmStatus, DeviceInfo, Event, GID_TABLE_LEN, GidEntry, IbPort,
-    SlotStatus, Status,
+    Attachment, ClientStatus, CmStatus, CongestionControl, DeviceInfo, Event, GID_TABLE_LEN,
+    GidEntry, IbPort, SlotStatus, Status,
 };
 pub use runtime_dir::RuntimeDir;
 

@@ -32,7 +32,7 @@ use rustix::fs::{MemfdFlags, Mode, SealFlags};
 use crate::ControlError;
 use object::OBJECT;
 
-pub use numbers::{LastError, QpAttributes, QpNumbers, QpProgress};
+pub use numbers::{LastError, Pace, QpAttributes, QpNumbers, QpProgress};
 pub use object::{Object, QueuePair};
 pub use queue::CqNumbers;
 pub use row::{QP_COUNTERS, QpMoment, QpRow};

@@ -6,6 +6,7 @@
 //! gets another version answers with an error in its own.
 
 mod attachment;
+mod congestion;
 mod ports;
 mod status;
 
@@ -18,12 +19,13 @@ use crate::capture::{CaptureSource, CaptureWish};
 use crate::faults::{Fault, FaultList, GivenFaults};
 
 pub use attachment::Attachment;
+pub use congestion::CongestionControl;
 pub use ports::{GidEntry, IbPort};
 pub use status::{ClientStatus, CmStatus, SlotStatus, Status};
 
 /// Version of the protocol and of the layouts of all memory that is shared: the page of counters,
 /// the table of objects, inboxes and their rings, the rings of captures.
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 
 /// The longest message, in bytes; longer ones are refused.
 pub const MAX_MESSAGE: usize = 128 * 1024;
@@ -241,6 +243,8 @@ pub struct DeviceInfo {
     pub fw_ver: String,
     /// By what Local ACK Timeouts are multiplied, 1 to 10,000.
     pub stretch_timeouts: u32,
+    /// How programs answer when the network is full.
+    pub congestion: CongestionControl,
 }
 
 /// A message from client to daemon.

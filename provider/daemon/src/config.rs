@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ferroce_control::udp;
+use ferroce_control::{CongestionControl, udp};
 use serde::{Deserialize, Serialize};
 
 use crate::DaemonError;
@@ -48,6 +48,8 @@ pub struct Config {
     /// `stretch_timeouts`: by what timeouts are multiplied, for programs that are stopped now and
     /// then.
     pub stretch_timeouts: Option<u32>,
+    /// `congestion`: how programs answer when the network is full, `aimd` or `dcqcn`.
+    pub congestion: Option<CongestionControl>,
     /// `group`: whose members may use the device, or `everyone`; nobody but its user and root
     /// without it.
     pub group: Option<String>,
@@ -111,6 +113,7 @@ impl Config {
             idle_exit: self.idle_exit.or(under.idle_exit),
             receive_buffer: self.receive_buffer.or(under.receive_buffer),
             stretch_timeouts: self.stretch_timeouts.or(under.stretch_timeouts),
+            congestion: self.congestion.or(under.congestion),
             group: self.group.or(under.group),
             log: self.log.or(under.log),
         }
@@ -139,6 +142,8 @@ pub struct Settings {
     pub receive_buffer: usize,
     /// By what timeouts are multiplied, 1 to [`MAX_STRETCH`].
     pub stretch_timeouts: u32,
+    /// How programs answer when the network is full.
+    pub congestion: CongestionControl,
     /// Whose members may use the device, if that was set.
     pub group: Option<String>,
     /// What the log shall tell, if that was set; nothing to the daemon but something to remember.
@@ -166,6 +171,7 @@ impl Settings {
             idle_exit: self.idle_exit.map(|time| time.as_secs()),
             receive_buffer: Some(self.receive_buffer),
             stretch_timeouts: Some(self.stretch_timeouts),
+            congestion: Some(self.congestion),
             group: self.group.clone(),
             log: self.log.clone(),
         }
@@ -229,6 +235,7 @@ impl TryFrom<Config> for Settings {
                 .map(Duration::from_secs),
             receive_buffer: config.receive_buffer.unwrap_or(udp::RECEIVE_BUFFER),
             stretch_timeouts,
+            congestion: config.congestion.unwrap_or_default(),
             group: config.group,
             log: config.log,
         })

@@ -9,6 +9,7 @@ fn a_file_says_what_the_command_line_says() {
         idle_exit = 30
         receive_buffer = 65536
         stretch_timeouts = 50
+        congestion = "dcqcn"
         log = "debug"
         "#,
     )
@@ -19,6 +20,7 @@ fn a_file_says_what_the_command_line_says() {
     assert_eq!(settings.name, "ferroce7");
     assert_eq!(settings.idle_exit, Some(Duration::from_secs(30)));
     assert_eq!(settings.stretch_timeouts, 50);
+    assert_eq!(settings.congestion, CongestionControl::Dcqcn);
 }
 
 #[test]
@@ -42,6 +44,10 @@ fn mistakes_are_refused_with_a_word() {
         (r#"adr = ["127.0.0.1"]"#, "unknown field"),
         (r#"link_layer = "token ring""#, "unknown variant"),
         (r#"cable = ["127.0.0.1:7101"]"#, "is no cable"),
+        (
+            r#"congestion = "hope""#,
+            "unknown variant `hope`, expected `aimd` or `dcqcn`",
+        ),
     ] {
         let error = toml::from_str::<Config>(text).unwrap_err().to_string();
         assert!(error.contains(word), "{text}: {error}");
@@ -108,7 +114,7 @@ fn an_infiniband_device_has_cables() {
 fn what_is_remembered_is_the_same_device() {
     for text in [
         "addr = [\"127.0.0.3\", \"fe80::1%eth0\"]\nname = \"soft1\"\nidle_exit = 5\nlog = \"debug\"\ngroup = \"rdma\"",
-        "netdev = \"eth0\"\nreceive_buffer = 65536\nstretch_timeouts = 100",
+        "netdev = \"eth0\"\nreceive_buffer = 65536\nstretch_timeouts = 100\ncongestion = \"dcqcn\"",
         "link_layer = \"infiniband\"\ncable = [\"127.0.0.1:1=127.0.0.2:1\"]\naddr = [\"10.0.0.1\"]",
     ] {
         let config: Config = toml::from_str(text).unwrap();

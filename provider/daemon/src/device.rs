@@ -173,6 +173,7 @@ pub(crate) fn identify(settings: &Settings, source: &Source, snapshot: &Snapshot
         rcvbuf: 0,
         fw_ver: env!("CARGO_PKG_VERSION").to_owned(),
         stretch_timeouts: settings.stretch_timeouts,
+        congestion: settings.congestion,
     };
 
     refresh(&mut info, source, snapshot);

@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
 
 use clap::{CommandFactory, Parser};
+use ferroce_control::CongestionControl;
 use ferroce_control::{RuntimeDir, udp};
 use ferroce_fabric::link::Cable;
 use ferroced::config::{AddrSpec, LinkLayer};
@@ -29,8 +30,8 @@ const READY: &str = "ready";
 ///
 /// Settings that are not given are taken from the TOML file of --config, else from
 /// $XDG_CONFIG_HOME/ferroce/ferroce.toml, else from /etc/ferroce/ferroce.toml: addr (a list),
-/// netdev, link_layer, cable (a list), name, idle_exit, receive_buffer, stretch_timeouts, group,
-/// log.
+/// netdev, link_layer, cable (a list), name, idle_exit, receive_buffer, stretch_timeouts,
+/// congestion, group, log.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Arguments {
@@ -62,7 +63,7 @@ struct Arguments {
     cable: Vec<Cable>,
 
     /// Be an InfiniBand switch with so many ports, and no device. Stays in the foreground
-    #[arg(long, value_name = "PORTS", conflicts_with_all = ["addr", "netdev", "link_layer", "idle_exit", "stretch_timeouts", "group"])]
+    #[arg(long, value_name = "PORTS", conflicts_with_all = ["addr", "netdev", "link_layer", "idle_exit", "stretch_timeouts", "congestion", "group"])]
     switch: Option<u8>,
 
     /// The device's name [default: ferroce0]
@@ -86,6 +87,11 @@ struct Arguments {
     /// debugger does [default: 1]
     #[arg(long, value_name = "N")]
     stretch_timeouts: Option<u32>,
+
+    /// How programs answer when the network is full: by a window that losses and growing round trips
+    /// shrink (`aimd`), or by a rate, too, which marks of ECN bring down (`dcqcn`) [default: aimd]
+    #[arg(long, value_enum)]
+    congestion: Option<CongestionControl>,
 
     /// Let the members of a group use the device, or `everyone`: each his own programs' part of it
     /// alone. For a device of the machine's, which root has in a directory that all can enter: see
@@ -233,6 +239,7 @@ fn start(arguments: Arguments, dir: RuntimeDir) -> Result<(Daemon, Signals), Dae
         idle_exit,
         receive_buffer,
         stretch_timeouts,
+        congestion,
         group,
         log,
         ..
@@ -248,6 +255,7 @@ fn start(arguments: Arguments, dir: RuntimeDir) -> Result<(Daemon, Signals), Dae
         idle_exit,
         receive_buffer,
         stretch_timeouts,
+        congestion,
         group,
         log,
     }

@@ -23,6 +23,7 @@ fn info() -> DeviceInfo {
         rcvbuf: 425_984,
         fw_ver: "0.1.0".into(),
         stretch_timeouts: 1,
+        congestion: Default::default(),
     }
 }
 

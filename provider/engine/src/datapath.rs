@@ -1,6 +1,7 @@
 //! The way of a packet: from a queue pair to a port, and from a port to a queue pair.
 
 pub(crate) mod arrival;
+mod at_rate;
 pub(crate) mod batch;
 pub(crate) mod completing;
 pub(crate) mod congestion;

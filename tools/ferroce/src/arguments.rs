@@ -36,7 +36,7 @@ FILES:
   DIR/sys, DIR/dev     What programs see in place of /sys/class/infiniband* and /dev/infiniband.
   $XDG_CONFIG_HOME/ferroce/ferroce.toml, /etc/ferroce/ferroce.toml
                        Settings: addr, netdev, link_layer, cable, name, idle_exit,
-                       receive_buffer, stretch_timeouts, group, log.
+                       receive_buffer, stretch_timeouts, congestion, group, log.
   /run/ferroce         The runtime directory of the machine's own device (`ferroce system`).
 
 EXIT STATUS:
@@ -281,6 +281,14 @@ pub(crate) struct Up {
     /// looks different.
     #[arg(long, value_name = "N")]
     pub stretch_timeouts: Option<u32>,
+
+    /// How programs answer when the network is full: `aimd` or `dcqcn` [default: aimd]
+    ///
+    /// `aimd`: by a window for each path, which shrinks on losses and growing round trips. `dcqcn`:
+    /// by a rate, too. What is sent by connections is marked as capable of ECN, and the rate falls
+    /// where switches mark it and the peer says so, as adapters do.
+    #[arg(long, value_name = "KIND")]
+    pub congestion: Option<String>,
 
     /// Stay in the foreground and log to standard error
     #[arg(long)]

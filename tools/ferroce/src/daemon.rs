@@ -29,6 +29,7 @@ pub(crate) fn up(dir: &RuntimeDir, up: &Up) -> Result<ExitCode, Error> {
         ("--netdev", &up.netdev),
         ("--link-layer", &up.link_layer),
         ("--name", &up.name),
+        ("--congestion", &up.congestion),
     ] {
         if let Some(value) = value {
             command.arg(option).arg(value);

@@ -137,7 +137,7 @@ fn describe(status: &Status, dir: &RuntimeDir) -> String {
         "{} ({}), node GUID {}\n\
          {}\n\
          ferroced {}, process {}, up {}, runtime directory {}\n\
-         receive buffer {} KiB, slots: {} claimed, {} free, {} resting\n",
+         receive buffer {} KiB, congestion control {}, slots: {} claimed, {} free, {} resting\n",
         device.name,
         device.uverbs,
         guid.join(":"),
@@ -147,6 +147,7 @@ fn describe(status: &Status, dir: &RuntimeDir) -> String {
         duration(status.uptime_seconds),
         dir.path().display(),
         device.rcvbuf / 1024,
+        device.congestion,
         status.slots.claimed,
         status.slots.free,
         status.slots.resting,

@@ -223,6 +223,7 @@ def device(
     name: Optional[str] = None,
     config: Union[str, os.PathLike[str], None] = None,
     stretch_timeouts: Optional[int] = None,
+    congestion: Optional[str] = None,
     environment: bool = True,
 ) -> OwnDevice:
     """
@@ -237,7 +238,7 @@ def device(
         options += ['--addr', one]
     for one in [cable] if isinstance(cable, str) else cable:
         options += ['--cable', one]
-    for option, value in (('--netdev', netdev), ('--link-layer', link_layer), ('--name', name)):
+    for option, value in (('--netdev', netdev), ('--link-layer', link_layer), ('--name', name), ('--congestion', congestion)):
         options += [] if value is None else [option, value]
     if stretch_timeouts is not None:
         options += ['--stretch-timeouts', str(stretch_timeouts)]

@@ -74,6 +74,33 @@ impl QpProgress {
     }
 }
 
+/// What marks of congestion have a path held to, where the device has DCQCN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Bytes a second, told in thousands.
+    pub rate: u64,
+    /// The estimate of congestion, alpha: parts of [`Pace::ONE`].
+    pub alpha: u32,
+}
+
+impl Pace {
+    /// An estimate of 1.
+    pub const ONE: u32 = 1 << 20;
+
+    pub(super) fn word(&self) -> u64 {
+        let thousands = u32::try_from(self.rate / 1000).unwrap_or(u32::MAX);
+        two(thousands.max(1), self.alpha)
+    }
+
+    fn from_word(word: u64) -> Option<Pace> {
+        let (thousands, alpha) = halves(word);
+        (thousands != 0).then_some(Pace {
+            rate: u64::from(thousands) * 1000,
+            alpha,
+        })
+    }
+}
+
 /// The last request of a queue pair that failed, other than by being flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastError {
@@ -91,6 +118,8 @@ pub struct LastError {
 pub struct QpNumbers {
     /// How far it is.
     pub progress: QpProgress,
+    /// What its path is held to; `None`: nothing.
+    pub pace: Option<Pace>,
     /// Receive requests that have completed.
     pub receives_completed: u64,
     /// When a packet last went out.
@@ -117,6 +146,7 @@ impl QpNumbers {
 
         QpNumbers {
             progress: QpProgress::from_words(words),
+            pace: Pace::from_word(words[row::PACE]),
             receives_completed: words[row::progress::RECEIVES_COMPLETED],
             last_sent: words[row::progress::LAST_SENT],
             last_received: words[row::progress::LAST_RECEIVED],

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::numbers::{QpAttributes, QpNumbers, QpProgress};
+use super::numbers::{Pace, QpAttributes, QpNumbers, QpProgress};
 use super::object::two;
 use super::{NUMBERS, ObjectTable};
 use crate::Counter;
@@ -78,10 +78,13 @@ pub(super) const MOMENTS: usize = COUNTERS + QP_COUNTERS.len();
 pub(super) const LAST_ERROR: usize = MOMENTS + QpMoment::COUNT;
 pub(super) const ERROR_AT: usize = LAST_ERROR + 1;
 pub(super) const QUEUES: usize = ERROR_AT + 1;
+/// The rate that the path is held to, in thousands of bytes a second, and the estimate of
+/// congestion.
+pub(super) const PACE: usize = QUEUES + 1;
 /// What `ibv_query_qp(3)` tells.
 pub(super) const ATTRIBUTES: usize = 40;
 
-const _: () = assert!(QUEUES < ATTRIBUTES && ATTRIBUTES + QpAttributes::WORDS == WORDS);
+const _: () = assert!(PACE < ATTRIBUTES && ATTRIBUTES + QpAttributes::WORDS == WORDS);
 
 /// Of what is told when it last happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,6 +193,12 @@ impl QpRow {
     /// Something has happened.
     pub fn happened(&self, what: QpMoment, now: u64) {
         self.set(MOMENTS + what as usize, now);
+    }
+
+    /// What its path is held to, by marks of congestion; `None`: nothing.
+    #[inline]
+    pub fn paced(&self, pace: Option<Pace>) {
+        self.set(PACE, pace.map_or(0, |pace| pace.word()));
     }
 
     /// A request has failed, other than by being flushed: a status of `enum ibv_wc_status`.

@@ -188,6 +188,8 @@ fn a_row_says_what_was_counted_and_a_new_queue_pair_finds_none_of_it() {
         row.publish(&progress());
         row.receive_completed();
         row.failed(12, false, 19);
+        let (rate, alpha) = (123_456_789, 1 << 20);
+        row.paced(Some(Pace { rate, alpha }));
         row.describe(&attributes());
         for (n, what) in (20..).zip(MOMENTS) {
             row.happened(what, n);
@@ -211,6 +213,8 @@ fn a_row_says_what_was_counted_and_a_new_queue_pair_finds_none_of_it() {
         };
         assert_eq!(seen.last_error, Some(error));
         assert_eq!((seen.send_cq, seen.recv_cq), (Some(0), None));
+        let (rate, alpha) = (123_456_000, 1 << 20);
+        assert_eq!(seen.pace, Some(Pace { rate, alpha }));
         assert_eq!(seen.attributes, attributes());
         assert_eq!(MOMENTS.map(|what| seen.moment(what)), [20, 21, 22, 23]);
     }

@@ -64,6 +64,7 @@ pub(super) fn device() -> Device {
         rcvbuf: 0,
         fw_ver: "1.2".into(),
         stretch_timeouts: 1,
+        congestion: Default::default(),
     })
 }
 

@@ -115,6 +115,7 @@ pub(super) fn device() -> DeviceInfo {
         rcvbuf: 1 << 20,
         fw_ver: String::new(),
         stretch_timeouts: 1,
+        congestion: Default::default(),
     }
 }
 

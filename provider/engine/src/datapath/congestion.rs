@@ -1,39 +1,104 @@
 //! How many request bytes each queue pair of a path may have in flight: its share of what the
-//! path's controller allows.
+//! path's controller allows. Where the device has DCQCN the path has a rate, too, once its peer
+//! has told of marks.
 
-use ferroce_transport::congestion::{Aimd, Controller};
+use ferroce_control::CongestionControl;
+use ferroce_control::objects::Pace;
+use ferroce_transport::congestion::{Aimd, Controller, Dcqcn, Reaction};
 use ferroce_transport::{PathSignal, Time};
 
 use crate::datapath::turns::Turns;
+use crate::progress::timers;
 use crate::tuning::TURN_WINDOW;
 
+// Queue pairs tell the estimate as the controller has it.
+const _: () = assert!(Reaction::ONE == Pace::ONE);
+
+enum Control {
+    Aimd(Aimd),
+    Dcqcn(Dcqcn),
+}
+
+/// Does the same with whichever it is.
+macro_rules! by_kind {
+    ($of:expr, $controller:ident => $done:expr) => {
+        match $of {
+            Control::Aimd($controller) => $done,
+            Control::Dcqcn($controller) => $done,
+        }
+    };
+}
+
 pub(crate) struct Congestion {
-    controller: Aimd,
+    control: Control,
     /// Of the QPs among which the window is divided.
     pub(crate) turns: Turns,
 }
 
 impl Congestion {
-    /// `ceiling`: the most that the way takes.
-    pub(crate) fn new(ceiling: u32) -> Congestion {
+    /// `ceiling`: the most that the way takes, in bytes.
+    pub(crate) fn new(kind: CongestionControl, ceiling: u32) -> Congestion {
         Congestion {
-            controller: Aimd::new(ceiling),
+            control: match kind {
+                CongestionControl::Aimd => Control::Aimd(Aimd::new(ceiling)),
+                CongestionControl::Dcqcn => Control::Dcqcn(Dcqcn::new(ceiling)),
+            },
             turns: Turns::default(),
         }
     }
 
     /// The share of one QP in bytes.
     pub(crate) fn share(&self) -> u32 {
-        self.controller.window() / self.turns.taken().max(1)
+        self.window() / self.turns.taken().max(1)
     }
 
     /// How many QPs may send at once.
     pub(crate) fn limit(&self) -> u32 {
-        (self.controller.window() / TURN_WINDOW).max(1)
+        (self.window() / TURN_WINDOW).max(1)
     }
 
     pub(crate) fn signal(&self, now: Time, signal: PathSignal) {
-        self.controller.signal(now, signal);
+        by_kind!(&self.control, controller => controller.signal(now, signal));
+    }
+
+    #[inline]
+    fn window(&self) -> u32 {
+        by_kind!(&self.control, controller => controller.window())
+    }
+
+    /// Whether there is a rate, so that [`allowance`](Self::allowance) is to be asked.
+    #[inline]
+    pub(crate) fn is_limited(&self) -> bool {
+        matches!(&self.control, Control::Dcqcn(dcqcn) if dcqcn.is_limited())
+    }
+
+    /// Bytes that may leave now, or when to ask again.
+    pub(crate) fn allowance(&self, now: Time) -> Result<u64, Time> {
+        by_kind!(&self.control, controller => controller.allowance(now))
+    }
+
+    /// So many bytes leave now.
+    #[inline]
+    pub(crate) fn sent(&self, bytes: usize) {
+        if let Control::Dcqcn(dcqcn) = &self.control {
+            dcqcn.sent(timers::now(), bytes, false);
+        }
+    }
+
+    /// Whether there may be a rate at all.
+    #[inline]
+    pub(crate) fn has_rates(&self) -> bool {
+        matches!(self.control, Control::Dcqcn(_))
+    }
+
+    /// What the path is held to, if it is.
+    pub(crate) fn pace(&self) -> Option<Pace> {
+        match &self.control {
+            Control::Aimd(_) => None,
+            Control::Dcqcn(dcqcn) => dcqcn
+                .reaction()
+                .map(|Reaction { rate, alpha }| Pace { rate, alpha }),
+        }
     }
 }
 
@@ -45,7 +110,7 @@ mod tests {
 
     #[test]
     fn the_default_buffer_of_a_user_bounds_the_window() {
-        let c = Congestion::new(socket_window(425_984));
+        let c = Congestion::new(CongestionControl::Aimd, socket_window(425_984));
         for _ in 0..1000 {
             let (bytes, rtt) = (65_536, None);
             c.signal(Time::ZERO, PathSignal::Acked { bytes, rtt });

@@ -5,6 +5,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use ferroce_control::CongestionControl;
+
 use crate::datapath::congestion::Congestion;
 use crate::port::address::PathKey;
 use crate::port::{Exit, Outgoing};
@@ -21,10 +23,10 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    pub(crate) fn new(key: PathKey, exit: Exit) -> Path {
+    pub(crate) fn new(key: PathKey, exit: Exit, control: CongestionControl) -> Path {
         Path {
             key,
-            congestion: Congestion::new(exit.window()),
+            congestion: Congestion::new(control, exit.window()),
             exit,
             multicast: key.is_multicast(),
             overseer: OnceLock::new(),

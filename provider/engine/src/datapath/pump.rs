@@ -4,6 +4,7 @@ use ferroce_control::Counter;
 use ferroce_control::faults::Direction;
 use ferroce_transport::{QpEvent, QpState, Sink, Time, TransmitOpts};
 
+use crate::datapath::at_rate;
 use crate::datapath::completing::Failure;
 use crate::datapath::held::Held;
 use crate::datapath::qp_host::QpHost;
@@ -62,13 +63,20 @@ impl Qp {
             return;
         }
 
+        let mut resume_at = Time::MAX;
         if let Some(path) = path.as_deref() {
             let opts = TransmitOpts {
                 window: window.unwrap_or(0),
                 budget: TRANSMIT_BUDGET,
                 flush_acks,
             };
+            let congestion = &path.congestion;
+            let held = congestion.is_limited() && transport.state() != QpState::Err;
             tx::with_run(Way::Path(path), source, |run| match window {
+                _ if held => {
+                    let limits = (now, window, opts);
+                    resume_at = at_rate::send(transport, congestion, limits, &mut host, run);
+                }
                 Some(_) => while transport.transmit(now, opts, &mut host, run) {},
                 None => while transport.respond(opts, &mut host, run) {},
             });
@@ -80,6 +88,7 @@ impl Qp {
             self.fails(inner, keys, now, failure);
         }
 
+        inner.resume_at = resume_at;
         self.rest(inner);
         inner.ack_at = match inner.transport.has_pending_ack() {
             true if inner.ack_at == Time::MAX => {
@@ -118,7 +127,14 @@ impl Qp {
         let mut host = QpHost::new(self, source.keys, None, now);
         let handles;
         let way = match path.as_deref() {
-            _ if !matches!(transport.state(), QpState::Rts | QpState::Sqd) => None,
+            // A connection that only receives may owe a CNP.
+            _ if !matches!(
+                transport.state(),
+                QpState::Rtr | QpState::Rts | QpState::Sqd
+            ) =>
+            {
+                None
+            }
             Some(path) => Some(Way::Path(path)),
             None if self.is_datagram() => {
                 handles = self.hca().ahs.read_recursive();
@@ -142,7 +158,10 @@ impl Qp {
                 let resume_at = loop {
                     let allowance = match run.allowance(timers::now()) {
                         Ok(bytes) => bytes,
-                        Err(later) => break later,
+                        Err(later) => {
+                            transport.acknowledge(&mut host, run);
+                            break later;
+                        }
                     };
 
                     let opts = TransmitOpts {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ferroce_control::Counter;
 use ferroce_control::faults::Direction;
-use ferroce_control::objects::QpMoment;
+use ferroce_control::objects::{Pace, QpMoment};
 use ferroce_transport::{
     Access, Completion, Flush, Host, MemoryError, Note, PathSignal, QpEvent, RecvWqe, Selectivity,
     Sge, Time, WindowBind,
@@ -69,6 +69,19 @@ impl<'a> QpHost<'a> {
     pub(super) fn count(&self, counter: Counter) {
         self.qp.hca().counters().add(counter, 1);
         self.qp.row.count(counter, 1);
+    }
+
+    /// The packet at hand is a CNP, which the path's controller has heard of.
+    #[cold]
+    fn notified(&self) {
+        self.count(Counter::CnpHandled);
+        let pace = self.path.and_then(|path| path.congestion.pace());
+        tracing::debug!(
+            qpn = %format_args!("{:#08x}", self.qp.qp_num()),
+            rate = pace.map(|pace| pace.rate),
+            alpha = pace.map(|pace| f64::from(pace.alpha) / f64::from(Pace::ONE)),
+            "CNP received"
+        );
     }
 
     /// The packet at hand is an RNR NAK.
@@ -270,7 +283,7 @@ impl Host for QpHost<'_> {
                 let now = self.now.as_nanos();
                 self.qp.row.happened(QpMoment::TimedOut, now);
             }
-            PathSignal::Notified => self.count(Counter::CnpHandled),
+            PathSignal::Notified => self.notified(),
         }
     }
 

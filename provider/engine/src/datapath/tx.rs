@@ -170,6 +170,10 @@ impl Run<'_> {
         if self.source.paced {
             exit.sent(timers::now(), bytes, segment.is_some());
         }
+        // What nobody can be told about does not count: the marks are for connections.
+        if matches!(self.way, Way::Path(_)) {
+            path.congestion.sent(bytes);
+        }
 
         let number = exit.number();
         let count = |counter, at_port, n: usize| {
@@ -224,9 +228,16 @@ impl Run<'_> {
 
     /// How many bytes may go out on the path that was used last, or when to ask again.
     pub(crate) fn allowance(&self, now: Time) -> Result<u64, Time> {
-        self.way
-            .exit()
-            .map_or(Ok(u64::MAX), |exit| exit.allowance(now))
+        match &self.way {
+            Way::Path(path) => {
+                let taken = path.exit.allowance(now)?;
+                Ok(taken.min(path.congestion.allowance(now)?))
+            }
+            Way::Datagrams { .. } => self
+                .way
+                .exit()
+                .map_or(Ok(u64::MAX), |exit| exit.allowance(now)),
+        }
     }
 
     /// The path that the last datagram took.

@@ -46,11 +46,14 @@ impl<Q> Receiver<Q> {
             // many more as the socket has no room for.
             page.settle(slot, page.sent(slot).load(Relaxed));
         }
-        Receiver {
+        let receiver = Receiver {
             slot,
             flow,
             ..Receiver::new(socket, local)
-        }
+        };
+        // The network may have marked it, and then its sender is to be told.
+        receiver.ask_for_class();
+        receiver
     }
 
     /// Takes over a slot's socket at the end of a port's cable.
@@ -112,13 +115,20 @@ impl<Q> Receiver<Q> {
 
     /// Has the kernel tell of the IP header what goes into a GRH.
     pub(crate) fn ask_for_headers(&self) {
+        self.ask_for_class();
         if self.local.is_ipv4() {
-            set_option(&self.socket, libc::IPPROTO_IP, libc::IP_RECVTOS);
             set_option(&self.socket, libc::IPPROTO_IP, libc::IP_RECVTTL);
         } else {
             set_option(&self.socket, libc::IPPROTO_IPV6, IPV6_FLOWINFO);
-            set_option(&self.socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS);
             set_option(&self.socket, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT);
+        }
+    }
+
+    /// Has the kernel tell TOS or traffic class.
+    fn ask_for_class(&self) {
+        match self.local.is_ipv4() {
+            true => set_option(&self.socket, libc::IPPROTO_IP, libc::IP_RECVTOS),
+            false => set_option(&self.socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
         }
     }
 

@@ -41,6 +41,12 @@ pub(crate) trait Framing {
         None
     }
 
+    /// The traffic class of the run that these pieces are, where it is not the socket's own.
+    #[inline]
+    fn other_class(&self, _run: &[libc::iovec]) -> Option<u8> {
+        None
+    }
+
     fn look(&self) -> Look;
 }
 
@@ -98,7 +104,8 @@ impl<F: Framing> Outgoing for SocketExit<F> {
         if !self.framing.is_up() {
             return Err(io::ErrorKind::NetworkDown.into());
         }
-        self.sender.send(&self.dest, iov, segment)?;
+        let class = self.framing.other_class(iov);
+        self.sender.send(&self.dest, iov, segment, class)?;
 
         if let Some(echo) = self.framing.echo() {
             self.sender.repeat(echo, iov, segment);

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use ferroce_control::GidEntry;
+use ferroce_control::{CongestionControl, GidEntry};
 use ferroce_transport::AddressVector;
 
 use crate::datapath::path::Path;
@@ -141,7 +141,9 @@ impl Hca {
             if let Ports::Ethernet(Medium::InProcess(end)) = self.ports() {
                 return Ok(end.exit(key)?.into());
             }
-            let udp = UdpExit::open(key, gid, self.slot(), self.info().rcvbuf, self.cuts_runs())?;
+            let (slot, info, gso) = (self.slot(), self.info(), self.cuts_runs());
+            let ecn = info.congestion == CongestionControl::Dcqcn;
+            let udp = UdpExit::open(key, gid, slot, info.rcvbuf, gso, ecn)?;
             Ok(match ring {
                 Some(ring) => RingExit::new(key, ring, udp).into(),
                 None => udp.into(),

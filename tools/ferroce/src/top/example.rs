@@ -191,6 +191,7 @@ fn status(clients: Vec<ClientStatus>) -> Status {
             rcvbuf: 0,
             fw_ver: String::new(),
             stretch_timeouts: 1,
+            congestion: Default::default(),
         },
         gids: vec![GidEntry {
             index: 0,

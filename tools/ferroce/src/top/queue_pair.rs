@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ferroce_control::objects::{QpMoment, QpNumbers, QueuePair as Told};
+use ferroce_control::objects::{Pace, QpMoment, QpNumbers, QueuePair as Told};
 use serde::Serialize;
 
 use super::hints::{self, Hint};
@@ -31,6 +31,9 @@ pub(super) struct QueuePair {
     /// Payload bytes, not acknowledged and allowed to be.
     pub in_flight_bytes: u32,
     pub window_bytes: u32,
+    /// What marks of congestion have its path held to, and their estimate, 0 to 1; `None`: nothing.
+    pub rate_bytes_per_second: Option<u64>,
+    pub congestion_estimate: Option<f64>,
     pub retries_left: u8,
     pub rnr_retries_left: u8,
     /// It sends again when the time is over that an RNR NAK has said.
@@ -179,6 +182,10 @@ pub(super) fn shown(
         },
         in_flight_bytes: at.in_flight,
         window_bytes: at.window,
+        rate_bytes_per_second: numbers.pace.map(|pace| pace.rate),
+        congestion_estimate: numbers
+            .pace
+            .map(|pace| f64::from(pace.alpha) / f64::from(Pace::ONE)),
         retries_left: at.retries,
         rnr_retries_left: at.rnr_retries,
         waits_for_receiver: at.waits_for_receiver,

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use ferroce_control::objects::ObjectTable;
-use ferroce_control::{Attachment, CounterPage, DeviceInfo, GidEntry, InboxFds};
+use ferroce_control::{Attachment, CongestionControl, CounterPage, DeviceInfo, GidEntry, InboxFds};
 
 use super::{End, Faults};
 use crate::error::Result;
@@ -19,13 +19,18 @@ impl Hca {
     /// Two devices of this program, tied to each other. They have no daemon and no helper thread:
     /// whoever polls their completion queues makes them work, and nobody is woken.
     pub fn tied(faults: Faults) -> Result<[Arc<Hca>; 2]> {
+        Hca::tied_with(faults, CongestionControl::default())
+    }
+
+    /// As [`tied`](Self::tied), with this congestion control at both ends.
+    pub fn tied_with(faults: Faults, control: CongestionControl) -> Result<[Arc<Hca>; 2]> {
         guard::install();
         let [a, b] = End::pair(ADDRESSES.map(Into::into), faults);
-        Ok([device(a, 1)?, device(b, 2)?])
+        Ok([device(a, 1, control)?, device(b, 2, control)?])
     }
 }
 
-fn device(end: End, slot: u8) -> Result<Arc<Hca>> {
+fn device(end: End, slot: u8, congestion: CongestionControl) -> Result<Arc<Hca>> {
     let address = ADDRESSES[usize::from(slot) - 1];
     let guid = [2, 0, 0, 0xff, 0xfe, 0, 0, slot];
     let device = DeviceInfo {
@@ -43,6 +48,7 @@ fn device(end: End, slot: u8) -> Result<Arc<Hca>> {
         gid_tbl_len: 1,
         rcvbuf: 0,
         stretch_timeouts: 1,
+        congestion,
         fw_ver: env!("CARGO_PKG_VERSION").into(),
     };
 

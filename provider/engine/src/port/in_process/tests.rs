@@ -2,6 +2,7 @@
 //! says.
 
 mod many;
+mod marks;
 mod numbers;
 
 use std::sync::Arc;

@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use ferroce_control::GidEntry;
 use ferroce_control::udp::set_send_offload;
-use ferroce_wire::ROCE_V2_PORT;
 use ferroce_wire::icrc::{Flow, Icrc};
+use ferroce_wire::{Operation, ROCE_V2_PORT, Service, opcode};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::Sender;
@@ -25,30 +25,43 @@ pub(crate) type UdpExit = SocketExit<Roce>;
 pub(crate) struct Roce {
     flow: Flow,
     source_port: u16,
+    /// The traffic class of what is not capable of ECN, where the socket's is.
+    incapable: Option<u8>,
 }
+
+/// The bits of a traffic class that are ECN's (RFC 3168), and what they are of a packet that is
+/// capable of it.
+const ECN: u8 = 3;
+const ECT_0: u8 = 2;
 
 impl UdpExit {
     /// `own_slot` spreads the processes of one host over source ports; `receive_buffer` is what
-    /// this host's sockets hold.
+    /// this host's sockets hold; `ecn`: whether data is marked as capable of it.
     pub(crate) fn open(
         key: PathKey,
         gid: &GidEntry,
         own_slot: u8,
         receive_buffer: u32,
         gso: bool,
+        ecn: bool,
     ) -> Result<UdpExit> {
         let io = |what| move |e| Error::io(what, e);
         let socket = socket(key.remote)?;
 
         // DF has Linux number the datagrams of a send.
         option(&socket, key.remote, OptionKind::DontFragment, 1).map_err(io("setting DF"))?;
-        if key.traffic_class != 0 {
-            let class = key.traffic_class.into();
+        let multicast = key.is_multicast();
+        let capable = ecn && !multicast;
+        let class = match capable {
+            true => key.traffic_class & !ECN | ECT_0,
+            false => key.traffic_class,
+        };
+        if class != 0 {
+            let class = class.into();
             option(&socket, key.remote, OptionKind::TrafficClass, class)
                 .map_err(io("setting the traffic class"))?;
         }
 
-        let multicast = key.is_multicast();
         if key.hop_limit > 1 {
             let kind = match multicast {
                 true => OptionKind::MulticastHops,
@@ -88,6 +101,7 @@ impl UdpExit {
             Roce {
                 flow,
                 source_port: port,
+                incapable: capable.then_some(key.traffic_class & !ECN),
             },
             counters,
             receive_buffer,
@@ -103,9 +117,28 @@ impl Framing for Roce {
         Some(self.flow.start(transport, number))
     }
 
+    #[inline]
+    fn other_class(&self, run: &[libc::iovec]) -> Option<u8> {
+        let class = self.incapable?;
+        let first = run.first().filter(|piece| piece.iov_len > 0)?;
+        // SAFETY: a run begins with the headers of its first packet, in the engine's own memory.
+        let opcode = unsafe { first.iov_base.cast::<u8>().read() };
+        (!is_capable(opcode)).then_some(class)
+    }
+
     fn look(&self) -> Look {
         Look::Udp(self.source_port)
     }
+}
+
+/// Whether a packet is one whose sender goes slower when it is marked: data of connections. A run
+/// is all of one kind: an acknowledgement is shorter than anything that could follow it there.
+fn is_capable(opcode: u8) -> bool {
+    opcode::info(opcode).is_some_and(|info| {
+        use Operation::{Acknowledge, SelectiveAcknowledge};
+        matches!(info.service, Service::Rc | Service::Uc | Service::Xrc)
+            && !matches!(info.operation, Acknowledge | SelectiveAcknowledge)
+    })
 }
 
 /// A socket to send by to an address.

@@ -38,14 +38,15 @@ impl Sender {
     }
 
     /// Sends the run of datagrams that `iov` describes; `segment` is their size when there are
-    /// several.
+    /// several, `class` their traffic class where it is not the socket's own.
     pub(in crate::port) fn send(
         &self,
         dest: &SockAddr,
         iov: &mut [libc::iovec],
         segment: Option<u16>,
+        class: Option<u8>,
     ) -> io::Result<()> {
-        with_message(dest, iov, segment, |msg| {
+        with_message(dest, iov, segment, class, |msg| {
             for _ in 0..SEND_TRIES {
                 if self.submit(msg) >= 0 {
                     return Ok(());
@@ -78,7 +79,7 @@ impl Sender {
         iov: &mut [libc::iovec],
         segment: Option<u16>,
     ) {
-        with_message(dest, iov, segment, |msg| self.submit(msg));
+        with_message(dest, iov, segment, None, |msg| self.submit(msg));
     }
 
     fn submit(&self, msg: &libc::msghdr) -> isize {
@@ -101,11 +102,29 @@ impl Sender {
     }
 }
 
-/// Room for one `UDP_SEGMENT` control message.
+/// Room for one control message of up to 8 bytes.
 const CONTROL: usize = 24;
 
+/// The control messages of a send, `UDP_SEGMENT` and the traffic class, each as `struct cmsghdr`
+/// (length, level, type) and data.
 #[repr(align(8))]
-struct Control([u8; CONTROL]);
+struct Control {
+    bytes: [u8; 2 * CONTROL],
+    used: usize,
+}
+
+impl Control {
+    fn add(&mut self, level: libc::c_int, kind: libc::c_int, data: &[u8]) {
+        const HEADER: usize = size_of::<libc::cmsghdr>();
+        const { assert!(HEADER == 16) };
+        let message = &mut self.bytes[self.used..self.used + CONTROL];
+        message[..8].copy_from_slice(&(HEADER + data.len()).to_ne_bytes());
+        message[8..12].copy_from_slice(&level.to_ne_bytes());
+        message[12..16].copy_from_slice(&kind.to_ne_bytes());
+        message[HEADER..HEADER + data.len()].copy_from_slice(data);
+        self.used += CONTROL;
+    }
+}
 
 /// Describes a run to the kernel.
 #[inline]
@@ -113,9 +132,13 @@ fn with_message<R>(
     dest: &SockAddr,
     iov: &mut [libc::iovec],
     segment: Option<u16>,
+    class: Option<u8>,
     f: impl FnOnce(&libc::msghdr) -> R,
 ) -> R {
-    let mut control = Control([0; CONTROL]);
+    let mut control = Control {
+        bytes: [0; 2 * CONTROL],
+        used: 0,
+    };
 
     // SAFETY: all zeroes is a valid msghdr.
     let mut msg: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -124,17 +147,18 @@ fn with_message<R>(
     msg.msg_iov = iov.as_mut_ptr();
     msg.msg_iovlen = iov.len() as _;
     if let Some(segment) = segment {
-        msg.msg_control = control.0.as_mut_ptr().cast();
-        msg.msg_controllen = CONTROL as _;
-        // SAFETY: `control` is aligned for a cmsghdr and CMSG_SPACE(2) large, so the first header
-        // and its data are inside.
-        unsafe {
-            let c = libc::CMSG_FIRSTHDR(&msg);
-            (*c).cmsg_level = libc::SOL_UDP;
-            (*c).cmsg_type = libc::UDP_SEGMENT;
-            (*c).cmsg_len = libc::CMSG_LEN(2) as _;
-            libc::CMSG_DATA(c).cast::<u16>().write_unaligned(segment);
-        }
+        control.add(libc::SOL_UDP, libc::UDP_SEGMENT, &segment.to_ne_bytes());
+    }
+    if let Some(class) = class {
+        let (level, kind) = match dest.is_ipv6() {
+            true => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+            false => (libc::IPPROTO_IP, libc::IP_TOS),
+        };
+        control.add(level, kind, &libc::c_int::from(class).to_ne_bytes());
+    }
+    if control.used > 0 {
+        msg.msg_control = control.bytes.as_mut_ptr().cast();
+        msg.msg_controllen = control.used as _;
     }
 
     f(&msg)

@@ -50,6 +50,9 @@ impl Qp {
             return;
         }
         self.row.publish(&progress(inner, window));
+        if let Some(path) = inner.path.as_ref().filter(|p| p.congestion.has_rates()) {
+            self.row.paced(path.congestion.pace());
+        }
     }
 
     /// Leaves word of how much is queued: requests were posted, and nothing else has moved.

@@ -127,9 +127,19 @@ pub(super) fn lines(qp: &QueuePair) -> Vec<(&'static str, String)> {
             ),
         ),
     ]);
+    lines.extend(pace(qp).map(|pace| ("rate", pace)));
     lines.extend(traffic(qp));
     lines.extend(attributes(qp));
     lines
+}
+
+/// What marks of congestion have its path held to.
+fn pace(qp: &QueuePair) -> Option<String> {
+    let mbps = qp.rate_bytes_per_second? as f64 * 8e-6;
+    let alpha = qp.congestion_estimate?;
+    Some(format!(
+        "{mbps:.0} Mb/s, as packets were marked; alpha {alpha:.3}"
+    ))
 }
 
 fn of(owner: &Owner) -> String {
