@@ -10,6 +10,7 @@ pub mod bulk;
 pub mod faults;
 pub mod host;
 pub mod link;
+pub mod marked;
 pub mod memory;
 pub mod model;
 pub mod nothing;
