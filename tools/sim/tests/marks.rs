@@ -13,7 +13,7 @@ fn marks_are_answered_by_a_cnp_now_and_then() {
     for service in [QpType::Rc, QpType::Uc, QpType::XrcSend, QpType::XrcRecv] {
         let mut t = Tester::of(service, usual(), QpState::Rtr, false);
         for wait in [0, 20, 29, 1, 200] {
-            t.now = t.now + Duration::from_micros(wait);
+            t.now += Duration::from_micros(wait);
             t.qp.marked(t.now, &mut t.host);
             t.qp.marked(t.now, &mut t.host);
             let sent = t.sent();
