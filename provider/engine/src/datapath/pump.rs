@@ -89,7 +89,10 @@ impl Qp {
         }
 
         inner.resume_at = resume_at;
-        self.rest(inner);
+        // Who waits for the rate keeps its turn, so that few do at a time.
+        if resume_at == Time::MAX {
+            self.rest(inner);
+        }
         inner.ack_at = match inner.transport.has_pending_ack() {
             true if inner.ack_at == Time::MAX => {
                 self.hca().counters().add(Counter::AckDeferred, 1);
