@@ -49,21 +49,32 @@ pub(crate) fn lose(host: &Host, share: f64) -> Result<()> {
 
 /// What has come.
 pub(crate) fn came(host: &Host) -> Result<Came> {
+    let [packets, acknowledged, shown] = counted(host, "loss", COUNTERS.map(|(name, _)| name))?;
+    Ok(Came {
+        packets,
+        acknowledged,
+        shown,
+    })
+}
+
+/// The packets that counters of a table of the filter have seen.
+pub(super) fn counted<const N: usize>(
+    host: &Host,
+    table: &str,
+    names: [&str; N],
+) -> Result<[u64; N]> {
     let mut nft = host.plain("nft");
-    nft.args(["-j", "list", "counters", "table", "inet", "loss"]);
+    nft.args(["-j", "list", "counters", "table", "inet", table]);
     let output = nft.output().context("nft")?;
     let said: Value = serde_json::from_slice(&output.stdout).context("what nft says")?;
 
     let objects = said["nftables"].as_array().into_iter().flatten();
     let counters: Vec<&Value> = objects.map(|object| &object["counter"]).collect();
-    let packets = |name: &str| {
+    let mut packets = [0; N];
+    for (seen, name) in packets.iter_mut().zip(names) {
         let counter = counters.iter().find(|counter| counter["name"] == name);
-        let packets = counter.and_then(|counter| counter["packets"].as_u64());
-        packets.with_context(|| format!("no counter {name} in {said}"))
-    };
-    Ok(Came {
-        packets: packets("roce")?,
-        acknowledged: packets("acknowledged")?,
-        shown: packets("shown")?,
-    })
+        let found = counter.and_then(|counter| counter["packets"].as_u64());
+        *seen = found.with_context(|| format!("no counter {name} in {said}"))?;
+    }
+    Ok(packets)
 }

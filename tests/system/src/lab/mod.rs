@@ -12,6 +12,7 @@ pub(crate) mod huge;
 pub(crate) mod load;
 pub(crate) mod losses;
 pub(crate) mod machine;
+pub(crate) mod marks;
 pub(crate) mod netns;
 pub(crate) mod rxe;
 pub(crate) mod subnet;
@@ -120,6 +121,17 @@ impl Site {
         }
 
         Ok(Site { place, hosts })
+    }
+
+    /// As [`new`](Self::new), the daemons started with these options, too.
+    pub fn with(place: Place, programs: &Path, options: &[&str]) -> Result<Site, Stop> {
+        let mut site = Site::new(place, programs)?;
+        for host in &mut site.hosts {
+            host.down()?;
+            let address = host.address.clone();
+            host.up_with(&[&["--addr", &address], options].concat())?;
+        }
+        Ok(site)
     }
 
     /// Makes the kernel cut GSO sends before they reach the veth devices, as it does for a plain

@@ -1,12 +1,13 @@
 //! Group `robust`: killed processes and hostile datagrams; unusual surroundings are in
 //! `surroundings`, what strangers may try in `strangers` and, at counters, in `counters`, whose
 //! directory it is in `owners`, other users in `trust`, limits in `limits`, stopped peers in
-//! `pauses`, networks that lose packets in `losses`.
+//! `pauses`, networks that lose packets in `losses`, and that mark them in `marks`.
 
 mod builds;
 mod counters;
 mod limits;
 mod losses;
+mod marks;
 mod owners;
 mod pauses;
 mod strangers;
@@ -58,6 +59,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(limits::cases());
     cases.extend(pauses::cases());
     cases.extend(losses::cases());
+    cases.extend(marks::cases());
     cases.extend(builds::cases());
     cases
 }
