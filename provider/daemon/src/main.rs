@@ -88,7 +88,7 @@ struct Arguments {
     #[arg(long, value_name = "N")]
     stretch_timeouts: Option<u32>,
 
-    /// How programs answer when the network is full: by a window that losses and growing round trips
+    /// How programs answer when the network is full: by a window that losses and longer round trips
     /// shrink (`aimd`), or by a rate, too, which marks of ECN bring down (`dcqcn`) [default: aimd]
     #[arg(long, value_enum)]
     congestion: Option<CongestionControl>,

@@ -25,6 +25,7 @@ mod host;
 mod injected;
 mod local;
 mod make;
+mod marked;
 mod modify;
 mod notification;
 mod packets;

@@ -1,70 +1,32 @@
-//! The notification point of RoCEv2's congestion management (annex A17): a packet that came with a
-//! mark of congestion has its sender told, by a CNP.
+//! When the peer is told that its packets came with marks of congestion.
 
+use crate::Time;
 use crate::tuning::CNP_INTERVAL;
-use crate::{Gather, Host, Note, Qp, QpState, QpType, Sink, Time, TxPacket};
-use ferroce_wire::{Bth, Ext, opcode};
 
 /// What is owed to the peer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Notification {
-    pub(crate) owed: bool,
+    owed: bool,
     /// No CNP goes out before.
     not_before: Time,
 }
 
-impl Qp {
-    /// A packet for this queue pair came with the mark of congestion (CE), and was good. The peer
-    /// is told with the next [`transmit`](Self::transmit), once in 50 µs at most. A datagram has no
-    /// queue pair at the other end that could send less.
-    pub fn marked<H: Host>(&mut self, now: Time, host: &mut H) {
-        host.note(Note::Marked);
-        let connected = self.config.qp_type != QpType::Ud && self.receiving();
-        if connected && now >= self.notification.not_before {
-            self.notification = Notification {
-                owed: true,
-                not_before: now + CNP_INTERVAL,
-            };
+impl Notification {
+    /// A packet came marked.
+    pub(crate) fn mark(&mut self, now: Time) {
+        if now >= self.not_before {
+            self.owed = true;
+            self.not_before = now + CNP_INTERVAL;
         }
     }
 
-    /// Sends the CNP that is owed, if one is.
-    #[inline]
-    pub(crate) fn notify<H: Host, S: Sink>(&mut self, host: &mut H, sink: &mut S) {
-        if self.notification.owed {
-            self.send_notification(host, sink);
-        }
+    /// Whether a CNP is to go out.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.owed
     }
 
-    /// It bears BECN, and 16 bytes that are reserved. It leaves by itself: the network is not to
-    /// mark it, as it may what follows.
-    #[cold]
-    fn send_notification<H: Host, S: Sink>(&mut self, host: &mut H, sink: &mut S) {
-        self.notification.owed = false;
-        if matches!(
-            self.attr.qp_state,
-            QpState::Reset | QpState::Init | QpState::Err
-        ) {
-            return;
-        }
-        let packet = TxPacket {
-            bth: Bth {
-                opcode: opcode::CNP,
-                migreq: true,
-                becn: true,
-                pkey: 0xffff,
-                dest_qp: self.attr.dest_qp_num,
-                ..Bth::default()
-            },
-            ext: Ext::default(),
-            payload: Gather::Bytes(&[0; 16]),
-            again: false,
-            ah: None,
-            srq: 0,
-        };
-        // The bytes are at hand, so nothing can fail.
-        let _ = sink.packet(&packet);
-        sink.flush();
-        host.note(Note::Notified);
+    /// It goes out, or nobody is there for it any more.
+    pub(crate) fn settle(&mut self) {
+        self.owed = false;
     }
 }
