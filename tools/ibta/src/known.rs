@@ -211,7 +211,7 @@ pub const ALL: &[Known] = known! {
     "CA17-2" "RoCEv2" "annex" "the order of a packet's headers" else "every packet between testers and device";
     "CA17-3" "RoCEv2" "annex" "IPv4: no options";
     "CA17-4" "RoCEv2" "annex" "IPv4: the DSCP is of the address's traffic class" else "`provider/engine/tests/datagrams.rs`, `cm/veth-1500/type of service on the wire`";
-    "CA17-5" "RoCEv2" "annex" "IPv4: ECN of who has no congestion management";
+    "CA17-5" "RoCEv2" "annex" "IPv4: ECN of who has no congestion management" else "`robust/veth-9000/marked packets, aimd`";
     "CA17-6" "RoCEv2" "annex" "IPv4: the total length";
     "CA17-7" "RoCEv2" "annex" "IPv4: packets are not to be fragmented";
     "CA17-8" "RoCEv2" "annex" "IPv4: packets are no fragments";
@@ -248,9 +248,9 @@ pub const ALL: &[Known] = known! {
     "CA17-41" "RoCEv2" "annex" "the type of the GID that a packet came to is looked at; ferroce has RoCEv2 alone";
     "CA17-42" "RoCEv2" "annex" "RoCE or RoCEv2 as the GID's type says, of datagrams; ferroce has RoCEv2 alone";
     "CA17-43" "RoCEv2" "annex" "datagrams of both are taken; ferroce has RoCEv2 alone";
-    "CA17-44" "RoCEv2" "annex" "congestion management: packets that are marked are answered by a CNP";
-    "CA17-45" "RoCEv2" "annex" "congestion management: a CNP slows its queue pair down";
-    "CA17-46" "RoCEv2" "annex" "congestion management: when a queue pair gets faster again";
+    "CA17-44" "RoCEv2" "annex" "congestion management: packets that are marked are answered by a CNP" else "`robust/…/marked packets, dcqcn`";
+    "CA17-45" "RoCEv2" "annex" "congestion management: a CNP slows its queue pair down" else "`robust/…/marked packets, dcqcn`; its path, so that others may go slower, too";
+    "CA17-46" "RoCEv2" "annex" "congestion management: when a queue pair gets faster again" else "tests of `provider/transport/src/congestion/dcqcn.rs`";
     "oA19-1" "RC" "mail" "FLUSH: answered when what came before it is placed, and not before";
     "oA19-2" "RC" "mail" "FLUSH: one packet, no payload" else "`tools/sim/tests/flush.rs`";
     "oA19-5" "RC" "mail" "FLUSH: its opcode" else "`tools/sim/tests/flush.rs`";

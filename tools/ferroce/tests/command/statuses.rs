@@ -93,6 +93,7 @@ fn command_lines_that_make_no_sense() {
         &["switch"],
         &["switch", "--ports", "1", "--cable", "127.0.0.1:1=nonsense"],
         &["up", "--link-layer", "infiniband", "--cable", "nonsense"],
+        &["up", "--congestion", "hope"],
         &["devices", "--check", "--json"],
         &["status", "too", "much"],
     ] {
