@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use crate::harness::case::Stop;
+use crate::harness::case::{Ending, Stop};
 use crate::lab::host::Host;
 use crate::lab::netns::Pair;
 
