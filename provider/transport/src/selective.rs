@@ -54,6 +54,29 @@ impl Requester {
         }
     }
 
+    /// There was news, or the first packet of a flight went out: from now on it is waited for the
+    /// next.
+    #[inline]
+    pub(crate) fn expect_news(&mut self, now: Time) {
+        if self.peer == Peer::Selective {
+            self.silence.ends(now, self.rtt);
+            self.timers.probe = self.probe_at(now);
+        }
+    }
+
+    /// When to ask, if there is no news.
+    pub(crate) fn probe_at(&self, now: Time) -> Option<Time> {
+        (self.una < self.max).then(|| now + self.silence.wait(now, self.rtt))
+    }
+
+    /// Something is sent again as nothing was heard for long. Whether that is the first since there
+    /// was news.
+    pub(crate) fn asks(&mut self, now: Time) -> bool {
+        let first = self.silence.probe(now, self.rtt);
+        self.timers.probe = self.probe_at(now);
+        first
+    }
+
     /// Everything before `to` has come: the scoreboard moves on, and goes if it has no more to say.
     #[inline]
     pub(crate) fn board_passes(&mut self, now: Time, to: u64) -> News {

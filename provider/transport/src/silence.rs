@@ -5,8 +5,6 @@
 //! An answer tells one from the other, by when it comes after a probe: about a round trip later if
 //! the probe brought it about, at any time if nothing was lost.
 
-use crate::peer::Peer;
-use crate::requester::Requester;
 use crate::tuning::{FIRST_PROBE, MAX_PATIENCE, MAX_PROBES, PATIENCE_HOLDS};
 use crate::{Duration, Time};
 
@@ -27,7 +25,7 @@ pub(crate) struct Silence {
 
 impl Silence {
     /// How long it is waited before the next probe, if a round trip takes `rtt`.
-    fn wait(&self, now: Time, rtt: Duration) -> Duration {
+    pub(crate) fn wait(&self, now: Time, rtt: Duration) -> Duration {
         let least = if now < self.until {
             self.patience
         } else {
@@ -37,7 +35,7 @@ impl Silence {
     }
 
     /// A probe is due. Whether it is the first since there was news.
-    fn probe(&mut self, now: Time, rtt: Duration) -> bool {
+    pub(crate) fn probe(&mut self, now: Time, rtt: Duration) -> bool {
         let first = self.probes == 0;
         if first {
             self.since = now - self.wait(now, rtt);
@@ -47,9 +45,17 @@ impl Silence {
         first
     }
 
-    /// There was news, after a probe or more.
+    /// There was news.
+    #[inline]
+    pub(crate) fn ends(&mut self, now: Time, rtt: Duration) {
+        if self.probes > 0 {
+            self.judge(now, rtt);
+        }
+    }
+
+    /// There was news, after a probe or more: whose is it?
     #[cold]
-    fn ends(&mut self, now: Time, rtt: Duration) {
+    fn judge(&mut self, now: Time, rtt: Duration) {
         let after = now - self.probed;
         if !rtt.is_zero() && (after < rtt / 2 || after > 2 * rtt) {
             let silence = (now - self.since).min(MAX_PATIENCE);
@@ -57,33 +63,6 @@ impl Silence {
             self.until = now + self.patience * PATIENCE_HOLDS;
         }
         self.probes = 0;
-    }
-}
-
-impl Requester {
-    /// There was news, or the first packet of a flight went out: from now on it is waited for the
-    /// next.
-    #[inline]
-    pub(crate) fn expect_news(&mut self, now: Time) {
-        if self.peer == Peer::Selective {
-            if self.silence.probes > 0 {
-                self.silence.ends(now, self.rtt);
-            }
-            self.timers.probe = self.probe_at(now);
-        }
-    }
-
-    /// When to ask, if there is no news.
-    pub(crate) fn probe_at(&self, now: Time) -> Option<Time> {
-        (self.una < self.max).then(|| now + self.silence.wait(now, self.rtt))
-    }
-
-    /// Something is sent again as nothing was heard for long. Whether that is the first since there
-    /// was news.
-    pub(crate) fn asks(&mut self, now: Time) -> bool {
-        let first = self.silence.probe(now, self.rtt);
-        self.timers.probe = self.probe_at(now);
-        first
     }
 }
 

@@ -295,8 +295,8 @@ fn one_end(lab: &mut Lab) -> Ending {
 /// What others capture on an interface has no journal and no sender: the responder's side, and as
 /// much of the requester's as shows.
 ///
-/// By go-back-N: a request that shares a send with an answer is seen as one longer packet, and if it
-/// is sent again it is another.
+/// By go-back-N: a request that shares a send with an answer is seen as one longer packet, and if
+/// it is sent again it is another.
 fn wire(lab: &mut Lab) -> Ending {
     let place = Place::Veth(1500);
     lab.recovering(place, "go-back-n", |lab| on_the_wire(lab, place))
