@@ -25,6 +25,9 @@ const SERVICES: [QpType; 5] = [
 /// The shared receive queue that XRC packets name, and one of another protection domain.
 const SRQS: [(u32, u32); 2] = [(5, 0), (6, 60)];
 
+/// In what says which service: it understands selective acknowledgements.
+const SELECTIVE: u8 = 0x40;
+
 #[derive(Arbitrary, Debug)]
 struct Set {
     service: u8,
@@ -85,6 +88,7 @@ impl Hostile {
                 pkey: 0xffff,
                 dest_qp: DUT,
                 ack_req: self.ack_req,
+                selective: self.words.0 & 1 == 1,
                 psn: psn.wrapping_add_signed(self.psn.1.into()) & 0xff_ffff,
                 ..Bth::default()
             },
@@ -164,7 +168,10 @@ pub fn run(input: &[u8]) -> bool {
     let mut attr = usual();
     attr.path_mtu = MTU.into();
     attr.max_dest_rd_atomic = set.responder_resources % 17;
-    let mut tester = Tester::of(service, attr, state, set.srq);
+    let mut tester = match set.service & SELECTIVE {
+        0 => Tester::of(service, attr, state, set.srq),
+        _ => Tester::speaking(service, attr, state, set.srq),
+    };
     let buffers = buffers(&mut tester);
     let guard = tester.buffer(100, Access::empty());
     let before = [buffers.closed, guard].map(|buffer| tester.bytes(buffer));

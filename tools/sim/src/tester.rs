@@ -37,6 +37,18 @@ pub struct Tester {
     sink: Collector,
 }
 
+fn config(service: QpType, attr: &QpAttr, srq: bool) -> QpConfig {
+    QpConfig {
+        qpn: DUT,
+        qp_type: service,
+        cap: CAP,
+        srq,
+        mtu: attr.path_mtu,
+        seed: 5,
+        ..QpConfig::default()
+    }
+}
+
 impl Tester {
     /// A queue pair in RTS with the usual attributes.
     pub fn new() -> Tester {
@@ -61,47 +73,41 @@ impl Tester {
     /// A queue pair of any service in some state on the way to RTS, perhaps on a shared receive
     /// queue.
     pub fn of(service: QpType, attr: QpAttr, state: QpState, srq: bool) -> Tester {
+        Tester::configured(config(service, &attr, srq), attr, state)
+    }
+
+    /// The same of a queue pair that understands selective acknowledgements, as its peer does.
+    pub fn speaking(service: QpType, attr: QpAttr, state: QpState, srq: bool) -> Tester {
         let config = QpConfig {
-            qpn: DUT,
-            qp_type: service,
-            cap: CAP,
-            srq,
-            mtu: attr.path_mtu,
-            seed: 5,
-            ..QpConfig::default()
+            selective: Some(&EARLY),
+            ..config(service, &attr, srq)
         };
-        Tester::configured(config, attr, state)
+        let mut tester = Tester::configured(config, attr, state);
+        tester.peer_selective = true;
+        tester.qp.introduce();
+        tester
     }
 
     /// A queue pair in RTS on a device that stretches timeouts.
     pub fn stretched(attr: QpAttr, stretch: u32) -> Tester {
         let config = QpConfig {
-            qpn: DUT,
-            cap: CAP,
-            seed: 5,
             stretch,
-            ..QpConfig::default()
+            ..config(QpType::Rc, &attr, false)
         };
         Tester::configured(config, attr, QpState::Rts)
     }
 
     /// A queue pair in RTS that understands selective acknowledgements, and a peer that does.
     pub fn selective(attr: QpAttr) -> Tester {
-        let mut tester = Tester::reserved(attr);
-        tester.peer_selective = true;
-        tester.qp.introduce();
-        tester
+        Tester::speaking(QpType::Rc, attr, QpState::Rts, false)
     }
 
     /// A queue pair in RTS that understands selective acknowledgements, and has not been told
     /// whether its peer may.
     pub fn reserved(attr: QpAttr) -> Tester {
         let config = QpConfig {
-            qpn: DUT,
-            cap: CAP,
-            seed: 5,
             selective: Some(&EARLY),
-            ..QpConfig::default()
+            ..config(QpType::Rc, &attr, false)
         };
         Tester::configured(config, attr, QpState::Rts)
     }

@@ -339,6 +339,36 @@ pub(crate) fn transport() -> Seeds {
         }
     }
 
+    // Between two that understand selective acknowledgements: requests that come early, of its own
+    // that the peer lacks, and of a READ the second response.
+    let speaking = |service: u8| begin(service + 65);
+    for (service, send) in [(0, 0x04), (4, 0xa4)] {
+        let mut wanted = receive(receive(speaking(service)));
+        for psn in [1, 3, 0, 2] {
+            wanted = transmit(hostile(wanted, send, (true, psn), 8, 0));
+        }
+        seeds.insert(format!("early-{send:02x}"), wanted.done());
+    }
+    let mut wanted = speaking(0);
+    for _ in 0..12 {
+        wanted = wanted.variant(2, STEPS).byte(0).flag(false);
+    }
+    let wanted = hostile(transmit(wanted), 0x11, (false, 0), 0, 0x1f);
+    let wanted = transmit(hostile(transmit(wanted), 0xd1, (false, 0), 4, 0x1f));
+    let wanted = transmit(hostile(wanted, 0x11, (false, 11), 0, 0x1f));
+    seeds.insert("told".to_owned(), wanted.done());
+    let post = speaking(0).variant(2, STEPS).byte(2).flag(false);
+    let mut wanted = transmit(post);
+    for (opcode, psn, payload) in [(0x0d, 0, 256), (0x0e, 2, 256), (0x10, 1, 256)] {
+        wanted = transmit(hostile(wanted, opcode, (false, psn), payload, 0x1f));
+    }
+    for psn in 3..8 {
+        let payload = if psn == 7 { 208 } else { 256 };
+        let opcode = if psn == 7 { 0x0f } else { 0x0e };
+        wanted = hostile(wanted, opcode, (false, psn), payload, 0x1f);
+    }
+    seeds.insert("parts".to_owned(), transmit(wanted).done());
+
     for (n, (_, packet)) in captured().into_iter().enumerate().step_by(11) {
         let wanted = receive(begin(0)).variant(1, STEPS).vector(&packet);
         let wanted = hostile(wanted, 0x04, (true, 0), 8, 0);
