@@ -16,7 +16,10 @@ const ALL: Access = Access::REMOTE_READ
 
 /// A target whose domain has queues 5 (protection domain 50) and 6 (60).
 fn target() -> Tester {
-    let t = Tester::service(QpType::XrcRecv);
+    with_queues(Tester::service(QpType::XrcRecv))
+}
+
+fn with_queues(t: Tester) -> Tester {
     for (srq, pd) in [(5, 50), (6, 60)] {
         t.memory().borrow_mut().srqs.insert(srq, pd);
         t.host.xrc.borrow_mut().insert(srq, Default::default());
@@ -376,4 +379,19 @@ fn a_target_needs_no_requesters_attributes() {
     assert_eq!(t.qp.state(), QpState::Rts);
     let t = Tester::of(QpType::XrcSend, usual(), QpState::Rts, false);
     assert_eq!(t.qp.query().max_dest_rd_atomic, 0);
+}
+
+#[test]
+fn what_comes_early_for_another_queue_is_kept_and_told_of() {
+    let t = Tester::speaking(QpType::XrcRecv, usual(), QpState::Rts, false);
+    let mut t = with_queues(t);
+    receive(&mut t, 5, 1, 10);
+    receive(&mut t, 6, 2, 10);
+    arrive(&mut t, XRC_SEND_ONLY, 1, 6, b"later");
+    assert_eq!(t.one().bth.opcode, XRC_SELECTIVE_ACKNOWLEDGE);
+    assert!(t.receives().is_empty());
+    arrive(&mut t, XRC_SEND_ONLY, 0, 5, b"first");
+    acked(&mut t, 1);
+    let ids: Vec<u64> = t.receives().iter().map(|c| c.wr_id).collect();
+    assert_eq!(ids, [1, 2]);
 }
