@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ferroce_control::capture::record::What;
-use ferroce_control::{Client, Event};
+use ferroce_control::{Client, ControlError, Event};
 
 use crate::error::Error;
 use crate::item::{Filter, Item};
@@ -119,13 +119,17 @@ impl Session {
 
     /// Whether it says that the daemon goes.
     fn heed(&mut self, event: Event, client: &mut Client) -> Result<bool, Error> {
-        match event {
-            Event::Captures => self.sources.take_rings(client, &self.filter)?,
-            Event::GidChange => self.addresses(client)?,
+        let heeded = match event {
+            Event::Captures => self.sources.take_rings(client, &self.filter),
+            Event::GidChange => self.addresses(client),
             Event::Shutdown => return Ok(true),
-            Event::PortState { .. } | Event::Port { .. } | Event::Faults | Event::Hosts => {}
+            Event::PortState { .. } | Event::Port { .. } | Event::Faults | Event::Hosts => Ok(()),
+        };
+        match heeded {
+            // It went before it could answer.
+            Err(Error::Control(ControlError::Closed)) => Ok(true),
+            heeded => heeded.map(|()| false),
         }
-        Ok(false)
     }
 
     fn addresses(&mut self, client: &mut Client) -> Result<(), Error> {
