@@ -82,8 +82,7 @@ impl Wanted<'_, '_> {
         let mtu = machine.settings.path_mtu;
         let window = match packet.info.operation {
             Operation::ReadRequest => {
-                let len = packet.ext.reth.unwrap_or_default().len;
-                let packets = u64::from(len.div_ceil(mtu).max(1));
+                let packets = u64::from(self.responses(mtu).unwrap_or(1));
                 let shares = u64::from(machine.settings.max_rd_atomic.clamp(1, 4));
                 (packets + 1) * u64::from(mtu) * shares - 1
             }

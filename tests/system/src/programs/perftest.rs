@@ -63,6 +63,17 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
+    /// The program and the options that a line has.
+    pub(crate) fn of(line: &str, port: u16, limit: Duration) -> Pair {
+        let mut words = line.split_whitespace().map(str::to_owned);
+        Pair {
+            tool: words.next().unwrap_or_default(),
+            options: words.collect(),
+            port,
+            limit,
+        }
+    }
+
     /// Runs server and client to their ends, whatever these are.
     pub(crate) fn run(
         &self,

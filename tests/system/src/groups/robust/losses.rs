@@ -74,13 +74,7 @@ fn lossy(lab: &mut Lab, ways: [&'static str; 2]) -> Ending {
     }
 
     for line in PROGRAMS {
-        let mut words = line.split_whitespace().map(str::to_owned);
-        let pair = Pair {
-            tool: words.next().unwrap_or_default(),
-            options: words.collect(),
-            port: lab.port(),
-            limit: LIMIT,
-        };
+        let pair = Pair::of(line, lab.port(), LIMIT);
         pair.run(hosts[0], hosts[1], &dir)?.clean()?;
     }
 

@@ -53,19 +53,9 @@ fn counters(site: &Site) -> Result<[u64; 3], Stop> {
     ])
 }
 
-fn pair(lab: &Lab, line: &str) -> Pair {
-    let mut words = line.split_whitespace().map(str::to_owned);
-    Pair {
-        tool: words.next().unwrap_or_default(),
-        options: words.collect(),
-        port: lab.port(),
-        limit: LIMIT,
-    }
-}
-
 /// MB/s of WRITEs.
 fn bandwidth(lab: &Lab, site: &Site, dir: &Path) -> Result<f64, Stop> {
-    let pair = pair(lab, &format!("ib_write_bw -F -D {SECONDS}"));
+    let pair = Pair::of(&format!("ib_write_bw -F -D {SECONDS}"), lab.port(), LIMIT);
     let ends = pair.run(site.server(), site.client(), dir)?;
     ends.clean()?;
     let rows = ends.table(1)?;
@@ -137,7 +127,7 @@ fn answered(lab: &mut Lab) -> Ending {
 
     streams(lab, &site, &dir)?;
     for line in PROGRAMS {
-        let pair = pair(lab, line);
+        let pair = Pair::of(line, lab.port(), LIMIT);
         pair.run(site.server(), site.client(), &dir)?.clean()?;
     }
     Ok(())

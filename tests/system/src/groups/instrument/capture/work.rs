@@ -17,14 +17,7 @@ pub(in crate::groups::instrument) fn pair(
     line: &str,
     dir: &Path,
 ) -> Ending {
-    let port = lab.port();
-    let mut words = line.split_whitespace().map(str::to_owned);
-    let pair = Pair {
-        tool: words.next().unwrap_or_default(),
-        options: words.collect(),
-        port,
-        limit: LIMIT,
-    };
+    let pair = Pair::of(line, lab.port(), LIMIT);
     let site = lab.site(place)?;
     let server = Named {
         host: site.server(),

@@ -178,13 +178,7 @@ impl Scene<'_> {
 
     /// A stock program's server and client, to their ends.
     fn run(&self, line: &str) -> Result<Ends, Stop> {
-        let mut words = line.split(' ').map(str::to_owned);
-        let pair = Pair {
-            tool: words.next().unwrap_or_default(),
-            options: words.collect(),
-            port: self.port,
-            limit: LIMIT,
-        };
+        let pair = Pair::of(line, self.port, LIMIT);
         pair.run(self.server(), self.client(), &self.dir)
     }
 
