@@ -200,7 +200,7 @@ pub struct QpConfig {
     /// recovered from by going back (go-back-N), as the specification has it.
     pub selective: Option<&'static EarlyMemory>,
     /// The peer may be one that understands selective acknowledgements, whoever it is: it is shown
-    /// from the first request on that this side does. Else once
+    /// from the first request on that this side does, until its first answer. Else once
     /// [`Qp::introduce`](crate::Qp::introduce) says so.
     pub introduced: bool,
 }

@@ -21,7 +21,7 @@ impl Qp {
         if psn >= self.req.max || psn + 1 < una {
             return;
         }
-        self.meet(psn, packet);
+        self.meet(packet);
         match packet.info.operation {
             Operation::SelectiveAcknowledge => self.on_selective(now, psn, packet, host),
             Operation::Acknowledge => {

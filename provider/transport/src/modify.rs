@@ -57,9 +57,7 @@ impl Qp {
             (QpState::Rtr, QpState::Rts) => {
                 self.req
                     .connect(self.attr.sq_psn, self.sq.end(), &self.attr);
-                if self.config.introduced {
-                    self.introduce();
-                }
+                self.req.peer = self.first_impression();
             }
             (_, QpState::Sqd) => {
                 self.attr.sq_draining |= from != QpState::Sqd;

@@ -8,7 +8,7 @@ pub(crate) enum Peer {
     Stranger,
     /// It has answered that it does not.
     Plain,
-    /// It might, and has not answered yet.
+    /// It might, and has not shown yet that it does.
     Unknown,
     /// It does.
     Selective,

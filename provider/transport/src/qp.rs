@@ -45,6 +45,8 @@ pub struct Qp {
     pub(crate) resp: Responder,
     pub(crate) ping_pong: PingPong,
     pub(crate) notification: Notification,
+    /// The peer may be one that understands selective acknowledgements, as does this side.
+    pub(crate) introduced: bool,
 }
 
 impl Qp {
@@ -71,8 +73,12 @@ impl Qp {
             resp: Responder::default(),
             ping_pong: PingPong::default(),
             notification: Notification::default(),
+            introduced: false,
         };
 
+        if config.introduced {
+            qp.introduce();
+        }
         qp.req.timers.seed = config.seed | 1;
         qp.req.timers.stretch = config.stretch;
         qp

@@ -98,8 +98,6 @@ pub(crate) struct Requester {
     pub packets: u64,
     /// Whether the peer understands selective acknowledgements.
     pub peer: Peer,
-    /// From which PSN on packets have shown that this side does.
-    pub shown_from: u64,
     /// What has become of each packet, while something is missing.
     pub board: Option<Box<Board>>,
     pub reordering: Reordering,

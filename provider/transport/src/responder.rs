@@ -142,7 +142,7 @@ impl Qp {
     pub(crate) fn on_request<H: Host>(&mut self, now: Time, packet: &Packet<'_>, host: &mut H) {
         self.establish(host);
         if packet.bth.selective {
-            self.resp.selective = self.config.selective.is_some();
+            self.resp.selective = self.introduced;
         }
         let psn = Psn::new(packet.bth.psn);
         let distance = psn.distance(self.resp.epsn);

@@ -110,26 +110,33 @@ impl Requester {
 }
 
 impl Qp {
-    /// The peer may be one that understands selective acknowledgements: from now on requests show
-    /// that this side does, if so, and the peer's answers decide. Nothing happens without a
-    /// connection (before RTS), or where an answer has decided already.
+    /// The peer may be one that understands selective acknowledgements, until the next RESET: from
+    /// now on requests show that this side does, if so, and requests that show it are answered in
+    /// kind. A stranger's are not, whatever its reserved bits are.
     pub fn introduce(&mut self) {
+        self.introduced = self.config.selective.is_some() && !self.is_unreliable();
         let connected = matches!(self.attr.qp_state, QpState::Rts | QpState::Sqd);
-        let speaks = self.config.selective.is_some() && !self.is_unreliable();
-        if connected && speaks && self.req.peer == Peer::Stranger {
-            self.req.peer = Peer::Unknown;
-            self.req.shown_from = self.req.max;
+        if connected && self.req.peer == Peer::Stranger {
+            self.req.peer = self.first_impression();
         }
     }
 
-    /// What an answer to the packet `psn` shows of the peer. To packets that went out before
-    /// anything was shown it has always answered as to a stranger.
+    /// What is known of the peer before it has answered.
+    pub(crate) fn first_impression(&self) -> Peer {
+        match self.introduced {
+            true => Peer::Unknown,
+            false => Peer::Stranger,
+        }
+    }
+
+    /// What an answer shows of the peer. One that was introduced by name may not have heard of this
+    /// side yet, and will.
     #[inline]
-    pub(crate) fn meet(&mut self, psn: u64, packet: &Packet<'_>) {
+    pub(crate) fn meet(&mut self, packet: &Packet<'_>) {
         if self.req.peer == Peer::Unknown {
             if packet.bth.selective {
                 self.req.peer = Peer::Selective;
-            } else if psn >= self.req.shown_from {
+            } else if self.config.introduced {
                 self.req.peer = Peer::Plain;
             }
         }

@@ -59,20 +59,6 @@ impl Wanted<'_, '_> {
         }
     }
 
-    /// A queue pair that has been told that its peer may understand selective acknowledgements, if
-    /// this shows that the captured one was, and it has not been yet.
-    fn introduced(&self, machine: &Machine) -> Option<Machine> {
-        let Wanted::Packet(packet) = self else {
-            return None;
-        };
-        let shows = packet.bth.selective && !self.is_answer();
-        (shows && !machine.qp.shows_selective()).then(|| {
-            let mut machine = machine.clone();
-            machine.qp.introduce();
-            machine
-        })
-    }
-
     /// Windows with which the transport may make it: how much may be on its way decides on how much
     /// a READ asks for at once, and which packets ask for an ACK.
     fn windows(&self, machine: &Machine) -> [u32; 2] {
@@ -120,8 +106,7 @@ impl Rules {
     }
 
     fn sends(&self, from: &Machine, want: &Wanted<'_, '_>, time: Time) -> Option<Machine> {
-        let introduced = want.introduced(from);
-        let mut from = introduced.as_ref().unwrap_or(from);
+        let mut from = from;
         let mut gone_on;
         // A request of another number is not the next, but one that was lost by itself.
         let next_psn = from.qp.standing().next_psn;

@@ -71,6 +71,7 @@ impl<'p, 'a> Given<'p, 'a> {
             Event::Post(request) => {
                 let _ = machine.post(request);
             }
+            Event::Introduced => machine.qp.introduce(),
             Event::PostRecv { wr_id, bytes } => {
                 let _ = machine.post_recv(*wr_id, *bytes);
             }

@@ -233,6 +233,10 @@ fn in_words(event: &Event<'_>) -> (Kind, String) {
     match event {
         Event::SetTo(settings) => (Kind::Set, words::settings(settings)),
         Event::Post(request) => (Kind::Posted, words::request(request)),
+        Event::Introduced => {
+            let text = "its peer may understand selective acknowledgements";
+            (Kind::State, text.to_owned())
+        }
         Event::PostRecv { wr_id, bytes } => (
             Kind::Posted,
             format!("receive, wr_id {wr_id:#x}, {bytes} bytes"),

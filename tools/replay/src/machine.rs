@@ -72,7 +72,7 @@ impl Machine {
             seed: 1,
             stretch: settings.stretch,
             selective: selective.then_some(&EARLY),
-            // Its first packet that shows them will tell.
+            // What it sends shows whether and when it was told (see `introductions`).
             introduced: false,
         });
         Machine {

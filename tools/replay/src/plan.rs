@@ -1,6 +1,8 @@
 //! What a capture does not say of requests, made up from what it does: what they ask for, which
 //! their packets show, and whether the program's own memory was the trouble, as completions show.
 
+mod introductions;
+
 use std::collections::BTreeMap;
 
 use ferroce_transport::{
@@ -48,7 +50,10 @@ pub(crate) fn plan<'a>(subject: Subject<'a>, options: &Options) -> Plan<'a> {
         true => with_details(subject.events),
         false => made_up(subject.events, set, options),
     };
-    Plan { known, events }
+    Plan {
+        known,
+        events: introductions::noted(events),
+    }
 }
 
 /// Gives each request that was posted what its packets show.

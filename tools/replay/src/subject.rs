@@ -43,6 +43,8 @@ pub(crate) enum Event<'a> {
     },
     Completion(Completed),
     State(QpState),
+    /// It was told that its peer may understand selective acknowledgements.
+    Introduced,
     /// A packet came, and a fault had its way with it.
     Came(Packet<'a>, Option<Fate>),
     Sent(Packet<'a>),

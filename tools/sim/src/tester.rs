@@ -8,17 +8,14 @@ pub use crate::tester_host::{NO_AH, Sent, TesterHost};
 pub use crate::tester_setup::{
     CAP, DUT, DUT_PSN, GRH_BYTE, QKEY, TT, TT_PSN, ladder, ladder_of, usual,
 };
+use crate::tester_setup::{config, understanding};
 use ferroce_transport::{
-    Access, Completion, Dest, EarlyMemory, ModifyError, Note, Qp, QpAttr, QpAttrMask, QpConfig,
-    QpEvent, QpState, QpType, SendData, SendFlags, SendOp, SendRequest, Time, TransmitOpts,
-    WcStatus,
+    Access, Completion, Dest, ModifyError, Note, Qp, QpAttr, QpAttrMask, QpConfig, QpEvent,
+    QpState, QpType, SendData, SendFlags, SendOp, SendRequest, Time, TransmitOpts, WcStatus,
 };
 use ferroce_wire::{Aeth, Bth, Ext, Feth, Packet, Reth, Syndrome, opcode};
 use std::cell::RefCell;
 use std::rc::Rc;
-
-/// Where queue pairs under test keep what comes early.
-static EARLY: EarlyMemory = EarlyMemory::new(1 << 24);
 
 /// The tester.
 pub struct Tester {
@@ -35,18 +32,6 @@ pub struct Tester {
     service: QpType,
     rng: Rng,
     sink: Collector,
-}
-
-fn config(service: QpType, attr: &QpAttr, srq: bool) -> QpConfig {
-    QpConfig {
-        qpn: DUT,
-        qp_type: service,
-        cap: CAP,
-        srq,
-        mtu: attr.path_mtu,
-        seed: 5,
-        ..QpConfig::default()
-    }
 }
 
 impl Tester {
@@ -78,10 +63,7 @@ impl Tester {
 
     /// The same of a queue pair that understands selective acknowledgements, as its peer does.
     pub fn speaking(service: QpType, attr: QpAttr, state: QpState, srq: bool) -> Tester {
-        let config = QpConfig {
-            selective: Some(&EARLY),
-            ..config(service, &attr, srq)
-        };
+        let config = understanding(service, &attr, srq);
         let mut tester = Tester::configured(config, attr, state);
         tester.peer_selective = true;
         tester.qp.introduce();
@@ -102,13 +84,19 @@ impl Tester {
         Tester::speaking(QpType::Rc, attr, QpState::Rts, false)
     }
 
+    /// A queue pair in RTS that shows everybody that it understands selective acknowledgements.
+    pub fn open(attr: QpAttr) -> Tester {
+        let config = QpConfig {
+            introduced: true,
+            ..understanding(QpType::Rc, &attr, false)
+        };
+        Tester::configured(config, attr, QpState::Rts)
+    }
+
     /// A queue pair in RTS that understands selective acknowledgements, and has not been told
     /// whether its peer may.
     pub fn reserved(attr: QpAttr) -> Tester {
-        let config = QpConfig {
-            selective: Some(&EARLY),
-            ..config(QpType::Rc, &attr, false)
-        };
+        let config = understanding(QpType::Rc, &attr, false);
         Tester::configured(config, attr, QpState::Rts)
     }
 

@@ -1,7 +1,12 @@
 //! What a tester's queue pair is made with: numbers, attributes, capacities, and its way to RTS.
 
 use ferroce_transport::state::transition;
-use ferroce_transport::{Access, QpAttr, QpAttrMask, QpCap, QpState, QpType};
+use ferroce_transport::{
+    Access, EarlyMemory, QpAttr, QpAttrMask, QpCap, QpConfig, QpState, QpType,
+};
+
+/// Where queue pairs under test keep what comes early.
+static EARLY: EarlyMemory = EarlyMemory::new(1 << 24);
 
 /// Number of the queue pair under test.
 pub const DUT: u32 = 0x00_0d17;
@@ -65,4 +70,25 @@ pub fn ladder_of(service: QpType) -> [(QpState, QpAttrMask); 3] {
         step(QpState::Init, QpState::Rtr),
         step(QpState::Rtr, QpState::Rts),
     ]
+}
+
+/// What the queue pair under test is made with.
+pub(crate) fn config(service: QpType, attr: &QpAttr, srq: bool) -> QpConfig {
+    QpConfig {
+        qpn: DUT,
+        qp_type: service,
+        cap: CAP,
+        srq,
+        mtu: attr.path_mtu,
+        seed: 5,
+        ..QpConfig::default()
+    }
+}
+
+/// The same of one that understands selective acknowledgements.
+pub(crate) fn understanding(service: QpType, attr: &QpAttr, srq: bool) -> QpConfig {
+    QpConfig {
+        selective: Some(&EARLY),
+        ..config(service, attr, srq)
+    }
 }

@@ -81,8 +81,7 @@ fn send(t: &mut Tester, i: u32) {
 
 #[test]
 fn nothing_is_shown_to_a_peer_that_has_shown_nothing() {
-    let mut t = Tester::selective(usual());
-    t.peer_selective = false;
+    let mut t = Tester::open(usual());
     let buffer = t.buffer(100, Access::LOCAL_WRITE);
     t.post(1, SendOp::Send, buffer);
     assert!(
@@ -139,29 +138,38 @@ fn a_stranger_is_shown_nothing_until_somebody_introduces_it() {
 }
 
 #[test]
-fn who_does_not_answer_in_kind_is_introduced_once() {
+fn who_is_introduced_and_has_not_heard_of_this_side_yet_is_shown_on() {
     let mut t = Tester::reserved(usual());
     let buffer = t.buffer(100, Access::LOCAL_WRITE);
-    t.post(0, SendOp::Send, buffer);
-    assert!(!t.one().bth.selective);
     t.qp.introduce();
-    t.post(1, SendOp::Send, buffer);
-    assert!(t.one().bth.selective);
-    t.ack(DUT_PSN + 1, 2);
-    t.qp.introduce();
-    t.post(2, SendOp::Send, buffer);
-    assert!(!t.one().bth.selective);
+    for i in 0..3u32 {
+        t.post(u64::from(i), SendOp::Send, buffer);
+        assert!(t.one().bth.selective);
+        t.ack(DUT_PSN + i, i + 1);
+    }
+
+    // Now it has.
+    t.peer_selective = true;
+    for i in 3..6u32 {
+        t.post(u64::from(i), SendOp::Send, buffer);
+    }
+    assert_eq!(t.sent().len(), 3);
+    selective_ack(&mut t, 2, &[4, 5]);
+    t.expire();
+    assert_eq!(again(&mut t), [3]);
 }
 
 #[test]
-fn requests_from_a_stranger_show_that_it_understands() {
+fn a_stranger_is_answered_without_whatever_its_reserved_bits_are() {
     let mut t = Tester::reserved(usual());
+    t.peer_selective = true;
     receives(&mut t, 3);
     send(&mut t, 1);
     let nak = t.one();
     assert_eq!(nak.nak(), Some((NakCode::PsnSequenceError, TT_PSN)));
+    assert!(!nak.bth.selective);
 
-    t.peer_selective = true;
+    t.qp.introduce();
     send(&mut t, 0);
     t.sent();
     send(&mut t, 2);

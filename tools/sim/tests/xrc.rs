@@ -383,7 +383,7 @@ fn a_target_needs_no_requesters_attributes() {
 
 #[test]
 fn what_comes_early_for_another_queue_is_kept_and_told_of() {
-    let t = Tester::speaking(QpType::XrcRecv, usual(), QpState::Rts, false);
+    let t = Tester::speaking(QpType::XrcRecv, usual(), QpState::Rtr, false);
     let mut t = with_queues(t);
     receive(&mut t, 5, 1, 10);
     receive(&mut t, 6, 2, 10);

@@ -59,7 +59,7 @@ impl Qp {
 
         let known = inner.path.as_ref();
         if mask.contains(QpAttrMask::STATE)
-            && attr.qp_state == QpState::Rts
+            && attr.qp_state == QpState::Rtr
             && known.is_some_and(|path| hca.may_speak_selective(&path.key))
         {
             inner.transport.introduce();
