@@ -10,19 +10,19 @@ pub const GSO: &str = "FERROCE_GSO";
 /// Memory that processes of one device share; without, packets between them take the sockets.
 pub const LOOPBACK: &str = "FERROCE_LOOPBACK";
 
-/// How lost packets are recovered: `go-back-n` as without it, `automatic`, or `selective`.
+/// How lost packets are recovered: `automatic` as without it, `selective`, or `go-back-n`.
 pub const RECOVERY: &str = "FERROCE_RECOVERY";
 
 /// How reliable connections recover from losses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recovery {
     /// By selective acknowledgements with hosts that are known to be ferroce's, else by go-back-N.
+    #[default]
     Automatic,
     /// By selective acknowledgements with whoever answers likewise; everybody is shown, by a
     /// reserved bit, that they are understood.
     Selective,
     /// By go-back-N, whoever the peer is.
-    #[default]
     GoBackN,
 }
 
@@ -40,9 +40,9 @@ impl Recovery {
 
     fn of(value: &OsStr) -> Result<Recovery, String> {
         match value.to_str() {
-            Some("automatic") => Ok(Recovery::Automatic),
+            Some("automatic" | "") => Ok(Recovery::Automatic),
             Some("selective") => Ok(Recovery::Selective),
-            Some("go-back-n" | "") => Ok(Recovery::GoBackN),
+            Some("go-back-n") => Ok(Recovery::GoBackN),
             _ => Err(format!(
                 "{RECOVERY} is {value:?}; it may be automatic, selective or go-back-n"
             )),
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(of("automatic"), Ok(Recovery::Automatic));
         assert_eq!(of("selective"), Ok(Recovery::Selective));
         assert_eq!(of("go-back-n"), Ok(Recovery::GoBackN));
-        assert_eq!(of(""), Ok(Recovery::GoBackN));
+        assert_eq!(of(""), Ok(Recovery::Automatic));
         let error = of("sack").expect_err("no such way");
         assert!(error.contains("selective or go-back-n"), "{error}");
     }

@@ -22,8 +22,8 @@ ENVIRONMENT:
   FERROCE_LOOPBACK     `off`: programs send packets for others of the same device over sockets, not through memory.
   FERROCE_IO_URING     `off`: programs receive with poll(2).
   FERROCE_GSO          `off`: each packet leaves by itself, so that a capture on an interface shows it so, too.
-  FERROCE_RECOVERY     `automatic`, at both ends: where packets are lost on the way between hosts of ferroce only those
-                       are sent again; `go-back-n`, and by default, all that came after them, as InfiniBand has it;
+  FERROCE_RECOVERY     `automatic`, and by default: where packets are lost on the way between hosts of ferroce only
+                       those are sent again; `go-back-n`: all that came after them, as InfiniBand has it;
                        `selective`: as automatic, and every peer is shown so, by a bit that others ignore.
   FERROCE_LOG          What the daemon logs, by default `info`; and what programs say on standard error, by default
                        nothing: `debug` why a verb is refused, states, errors and retransmissions of queue pairs,
