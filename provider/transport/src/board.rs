@@ -94,7 +94,7 @@ pub(crate) struct Board {
     aside: u64,
     /// Entries that have come, or are kept.
     came: usize,
-    lost: usize,
+    pub lost: usize,
     /// Entries sent again that are on their way.
     resent: usize,
     /// This time, packets have come out of order.
@@ -274,30 +274,6 @@ impl Board {
             }
         }
         (cost, again)
-    }
-
-    /// Nothing was heard for long: what is missing below the last that came is to be sent again,
-    /// and the oldest in any case. If nothing beyond a gap has come it is the last at `first`, as
-    /// its answer says the most, and then the oldest, which may be what the peer waits for.
-    pub(crate) fn probe(&mut self, first: bool) {
-        let there = |e: &Entry| matches!(e.fate, Fate::Came | Fate::Kept);
-        match self.entries.iter().rposition(there) {
-            Some(last) => {
-                for i in 0..=last {
-                    if i == 0 || self.entries[i].fate == Fate::Out {
-                        self.set(i, Fate::Lost);
-                    }
-                }
-            }
-            None => {
-                let oldest = (!self.entries.is_empty()).then_some(0);
-                let asks = if first { self.last_one() } else { oldest };
-                if let Some(i) = asks {
-                    self.entries[i].probe = true;
-                    self.set(i, Fate::Lost);
-                }
-            }
-        }
     }
 
     /// The oldest packet that is to be sent again.

@@ -120,6 +120,9 @@ impl Qp {
         let cost = cost.unwrap_or(req.una_cost).max(req.una_cost);
         let bytes = cost - req.una_cost;
         req.una_cost = cost;
+        if let Some(restart) = &mut req.restart {
+            *restart = restart.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+        }
         if req.next < to {
             // What was being sent again has arrived after all.
             req.next = to;
@@ -190,11 +193,18 @@ impl Qp {
         self.retry(host);
     }
 
-    /// Sends again from the oldest unacknowledged PSN, if the retry count allows (C9-143).
-    fn retry<H: Host>(&mut self, host: &mut H) {
+    /// Sends again from the oldest unacknowledged PSN, if the retry count allows.
+    pub(crate) fn retry<H: Host>(&mut self, host: &mut H) {
+        if self.spend_retry(host) {
+            self.req.rewind(self.sq.base());
+        }
+    }
+
+    /// Counts a retry, if one is left; else the oldest request fails (C9-143).
+    pub(crate) fn spend_retry<H: Host>(&mut self, host: &mut H) -> bool {
         if self.req.timers.retries == 0 {
             self.fail_oldest(WcStatus::RetryExcErr, host);
-            return;
+            return false;
         }
         self.req.timers.retries -= 1;
         debug!(
@@ -203,7 +213,7 @@ impl Qp {
             retries_left = self.req.timers.retries,
             "sends again"
         );
-        self.req.rewind(self.sq.base());
+        true
     }
 
     /// The Local ACK Timeout has passed without progress (C9-139, C9-142).
@@ -216,7 +226,7 @@ impl Qp {
         let psn = self.req.una & 0xff_ffff;
         debug!(qpn = %Hex(self.config.qpn), psn, "Local ACK Timeout");
         host.path_signal(PathSignal::Timeout);
-        self.retry(host);
+        self.start_over(host);
     }
 
     fn on_rnr<H: Host>(&mut self, now: Time, psn: u64, timer: u8, host: &mut H) {

@@ -17,6 +17,7 @@ mod board;
 mod budget;
 mod completer;
 pub mod congestion;
+mod doubt;
 mod early;
 mod error;
 mod execute;

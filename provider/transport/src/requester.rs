@@ -87,6 +87,8 @@ pub(crate) struct Requester {
     pub fault: Option<Fault>,
     /// The last loss that was acted upon.
     pub gap: Option<Gap>,
+    /// After a Local ACK Timeout: bytes that may be on their way, until that is the window.
+    pub restart: Option<u32>,
     /// Once this PSN is acknowledged, losses are long ago.
     pub calm_from: u64,
     /// Smoothed round-trip time, 0 before the first sample.
@@ -187,21 +189,6 @@ impl Requester {
         self.drop_board();
     }
 
-    /// May a packet after which `in_flight` bytes are outstanding be sent? One always may; and one
-    /// more where nothing on its way asks for an answer that would move the window.
-    pub(crate) fn fits(&self, in_flight: u64, window: u64) -> bool {
-        self.next == self.una || in_flight <= window || self.asked <= self.una
-    }
-
-    /// Do the peer's credits allow the next message to consume a receive request (section 9.7.7.2)?
-    /// One more than they say may always be tried, and any when nothing is outstanding: stale
-    /// credits must not stop the queue for ever.
-    fn credited(&self) -> bool {
-        let Some(limit) = self.limit else { return true };
-        let beyond = self.ssn.wrapping_sub(limit) & 0xff_ffff; // (ssn + 1) − (limit + 1)
-        self.una == self.max || beyond == 0 || beyond >= 1 << 23
-    }
-
     /// Books a packet that was sent.
     #[inline(always)]
     pub(crate) fn sent(&mut self, now: Time, after: u64, end: u64, asks: bool, timeout: u8) {
@@ -237,6 +224,7 @@ impl Qp {
         host: &mut H,
         sink: &mut S,
     ) -> bool {
+        let window = self.req.restarted(window);
         if !self.is_room_worth_a_run(window.into()) {
             return false;
         }

@@ -1,7 +1,38 @@
-//! When the window has room enough to go on: runs of packets are cheaper than packets.
+//! What there is room for, by the window and the peer's credits, and when it is room enough to go on:
+//! runs of packets are cheaper than packets.
 
 use crate::Qp;
+use crate::requester::Requester;
 use crate::tuning::ACK_REQUEST_SPACING;
+
+impl Requester {
+    /// What of a window may be used.
+    #[inline]
+    pub(crate) fn restarted(&mut self, window: u32) -> u32 {
+        match self.restart {
+            Some(restart) if restart < window => restart,
+            _ => {
+                self.restart = None;
+                window
+            }
+        }
+    }
+
+    /// May a packet after which `in_flight` bytes are outstanding be sent? One always may; and one
+    /// more where nothing on its way asks for an answer that would move the window.
+    pub(crate) fn fits(&self, in_flight: u64, window: u64) -> bool {
+        self.next == self.una || in_flight <= window || self.asked <= self.una
+    }
+
+    /// Do the peer's credits allow the next message to consume a receive request (section 9.7.7.2)?
+    /// One more than they say may always be tried, and any when nothing is outstanding: stale
+    /// credits must not stop the queue for ever.
+    pub(crate) fn credited(&self) -> bool {
+        let Some(limit) = self.limit else { return true };
+        let beyond = self.ssn.wrapping_sub(limit) & 0xff_ffff; // (ssn + 1) − (limit + 1)
+        self.una == self.max || beyond == 0 || beyond >= 1 << 23
+    }
+}
 
 impl Qp {
     /// Is what the window has room for worth a visit to the network? While the window alone holds a

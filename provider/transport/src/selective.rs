@@ -2,8 +2,8 @@
 //! asked about long before the Local ACK Timeout.
 //!
 //! Only towards a peer that has shown that it understands them. What the scoreboard decides is in
-//! `board`, what answers do to it in `answers`. Where it does not reach (a NAK, an RNR NAK, the
-//! Local ACK Timeout) all is sent again from the oldest on, as towards everybody else.
+//! `board`, what answers do to it in `answers`, what silence does in `doubt`. Where it does not reach
+//! (a NAK, an RNR NAK) all is sent again from the oldest on, as towards everybody else.
 
 use crate::board::{Board, Entry, News};
 use crate::budget::Budget;
@@ -230,20 +230,6 @@ impl Qp {
         if self.req.timers.probe.is_some_and(|t| t <= now) {
             self.req.timers.probe = None;
             self.probe(now);
-        }
-    }
-
-    /// Nothing was heard for long: something is sent again that will be answered.
-    fn probe(&mut self, now: Time) {
-        let req = &self.req;
-        if req.una >= req.max || req.next != req.max || req.timers.rnr.is_some() {
-            return;
-        }
-
-        self.set_board_up();
-        let first = self.req.asks(now);
-        if let Some(board) = &mut self.req.board {
-            board.probe(first);
         }
     }
 

@@ -354,6 +354,41 @@ fn a_peer_that_forgets_is_sent_everything_after_the_timeout() {
     assert_eq!(again_psns(&mut t), [1, 2, 3]);
 }
 
+#[test]
+fn after_the_timeout_it_begins_with_a_packet() {
+    let mut t = Tester::selective(usual());
+    let buffer = t.buffer(1000, Access::LOCAL_WRITE);
+    for i in 0..10 {
+        t.post(i, SendOp::Send, buffer);
+    }
+    assert_eq!(t.sent().len(), 10);
+    t.now += Duration::from_micros(100);
+    t.ack(DUT_PSN, 1);
+    while t.host.timeouts == 0 {
+        t.expire();
+        if t.host.timeouts == 0 {
+            t.sent();
+        }
+    }
+    assert_eq!(again_psns(&mut t), [1]);
+
+    // It is asked for again before the next timeout, and by itself.
+    t.expire();
+    assert_eq!(again_psns(&mut t), [1]);
+    assert_eq!(t.host.timeouts, 1);
+
+    // As many bytes more as are acknowledged, and none that the peer has.
+    t.ack(DUT_PSN + 1, 2);
+    assert_eq!(again_psns(&mut t), [2, 3]);
+    t.ack(DUT_PSN + 2, 3);
+    assert_eq!(again_psns(&mut t), [4, 5]);
+    selective_ack(&mut t, 3, &[5, 6, 9]);
+    assert_eq!(again_psns(&mut t), [7, 8]);
+    t.ack(DUT_PSN + 9, 10);
+    assert_eq!(t.send_statuses().len(), 10);
+    assert_eq!(t.qp.next_timeout(), None);
+}
+
 fn again_psns(t: &mut Tester) -> Vec<u32> {
     let sent = t.sent();
     positions(&sent, DUT_PSN)

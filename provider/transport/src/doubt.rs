@@ -1,0 +1,84 @@
+//! What is sent again without a sign that it was lost: after silence, and after a Local ACK Timeout.
+//!
+//! A timeout says that the way is full, or that nobody is there. Whatever the window is, it is begun
+//! anew with one packet, and goes on with as many bytes more as are acknowledged: a run as long as
+//! the window would find the same queue full, and be lost as a whole again. Not so where going back
+//! is all that recovers: if that one packet is lost no other shows it, and a retry is spent.
+
+use crate::board::{Board, Fate};
+use crate::{Host, Qp, Time};
+
+impl Board {
+    /// Nothing was heard for long: what is missing below the last that came is to be sent again,
+    /// and the oldest in any case. If nothing beyond a gap has come it is the last at `first`, as
+    /// its answer says the most, and then the oldest, which may be what the peer waits for; and the
+    /// oldest from the start if others wait to be sent again.
+    pub(crate) fn probe(&mut self, first: bool) {
+        let there = |fate: Fate| matches!(fate, Fate::Came | Fate::Kept);
+        match self.entries.iter().rposition(|e| there(e.fate)) {
+            Some(last) => {
+                for i in 0..=last {
+                    if i == 0 || self.entries[i].fate == Fate::Out {
+                        self.set(i, Fate::Lost);
+                    }
+                }
+            }
+            None => {
+                let oldest = (!self.entries.is_empty()).then_some(0);
+                let asks = match first && self.lost == 0 {
+                    true => self.last_one(),
+                    false => oldest,
+                };
+                if let Some(i) = asks {
+                    self.entries[i].probe = true;
+                    self.set(i, Fate::Lost);
+                }
+            }
+        }
+    }
+
+    /// Nothing that was sent is believed to have come any more, nor what the peer has told of: it
+    /// may have given that up. Answers that are here stay.
+    pub(crate) fn give_up(&mut self) {
+        for i in 0..self.entries.len() {
+            let entry = &mut self.entries[i];
+            if entry.answered && entry.fate == Fate::Came {
+                continue;
+            }
+            entry.probe = false;
+            self.set(i, Fate::Lost);
+        }
+    }
+}
+
+impl Qp {
+    /// Nothing was heard for long: something is sent again that will be answered.
+    pub(crate) fn probe(&mut self, now: Time) {
+        let req = &self.req;
+        if req.una >= req.max || req.next != req.max || req.timers.rnr.is_some() {
+            return;
+        }
+
+        self.set_board_up();
+        let first = self.req.asks(now);
+        if let Some(board) = &mut self.req.board {
+            board.probe(first);
+        }
+    }
+
+    /// A Local ACK Timeout has passed: all is sent again, slowly at first if the peer has selective
+    /// acknowledgements. It will tell what of it is not needed.
+    pub(crate) fn start_over<H: Host>(&mut self, host: &mut H) {
+        if !self.is_going_on() {
+            return self.retry(host);
+        }
+        if self.spend_retry(host) {
+            self.set_board_up();
+            let req = &mut self.req;
+            req.restart = Some(self.attr.path_mtu);
+            if let Some(board) = &mut req.board {
+                board.give_up();
+            }
+        }
+    }
+}
