@@ -179,7 +179,7 @@ fn data(lab: &mut Lab) -> Ending {
     )?;
     subnet.pair((1, 1), &["ibv_rc_pingpong", "-n", "300"], lab.port())?;
     for program in ["ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_atomic_lat"] {
-        subnet.pair((0, 1), &[program, "-n", "500"], lab.port())?;
+        subnet.pair((0, 1), &[program, "-F", "-n", "500"], lab.port())?;
     }
     Ok(())
 }
@@ -371,7 +371,7 @@ fn eight(lab: &mut Lab, engine: &str) -> Ending {
     subnet.wait_for(1, &["ibping", "-f", "-c", "10", &far], all)?;
     server.kill();
     subnet.pair((1, 6), &["ibv_rc_pingpong", "-n", "300"], lab.port())?;
-    subnet.pair((6, 2), &["ib_write_bw", "-n", "200"], lab.port())?;
+    subnet.pair((6, 2), &["ib_write_bw", "-F", "-n", "200"], lab.port())?;
     rdma_cm::rping(&mut subnet, (2, 7), lab.port())?;
     manager.stop();
     Ok(())

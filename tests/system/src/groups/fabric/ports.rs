@@ -118,7 +118,7 @@ fn counters(lab: &mut Lab) -> Ending {
     let mut before = [packets(&mut subnet, 0, "1")?, packets(&mut subnet, 0, "2")?];
     for (index, port) in ["1", "2"].into_iter().enumerate() {
         for program in [
-            &["ib_write_bw", "-n", "300"][..],
+            &["ib_write_bw", "-F", "-n", "300"][..],
             &["ibv_ud_pingpong", "-n", "300"],
         ] {
             let server = [program, &["-i", port]].concat();
@@ -343,8 +343,8 @@ fn three(lab: &mut Lab) -> Ending {
             &["smpquery", "-P", name, "NI", "2"],
             &["NumPorts:........................3"],
         )?;
-        let server = ["ib_write_bw", "-n", "200", "-i", name];
-        let client = ["ib_write_bw", "-n", "200"];
+        let server = ["ib_write_bw", "-F", "-n", "200", "-i", name];
+        let client = ["ib_write_bw", "-F", "-n", "200"];
         subnet.pair_at((0, port + 1), [&server, &client], lab.port())?;
         let said = subnet.run(0, &["perfquery", "-P", name, "-x", "2", name])?;
         let sent = number_after(&said.out, "PortRcvPkts:").unwrap_or_default();

@@ -88,7 +88,7 @@ fn by_address(lab: &mut Lab) -> Ending {
 
     let lines: (&[&str], &[&str]) = (&["rdma_server"], &["rdma_client", "-s", &to]);
     connect(&mut subnet, (0, 1), lines, TCP, lab.port())?;
-    let line = ["ib_write_bw", "-R", "-n", "200"];
+    let line = ["ib_write_bw", "-F", "-R", "-n", "200"];
     let client = [&line[..], &[&to]].concat();
     connect(&mut subnet, (0, 1), (&line, &client), TCP, lab.port())?;
     Ok(())

@@ -49,7 +49,7 @@ fn flood(lab: &mut Lab) -> Ending {
 
     // Perftest says what its measurement's time brought, and fails if any completion has an error.
     for program in ["ib_write_bw", "ib_send_bw"] {
-        let line = [program, "-D", "2"];
+        let line = [program, "-F", "-D", "2"];
         subnet.pair((0, 1), &line, lab.port())?;
     }
 
@@ -105,7 +105,7 @@ fn strangers(lab: &mut Lab) -> Ending {
             .map_err(anyhow::Error::from)?;
     }
 
-    let line = ["ib_write_bw", "-D", "1"];
+    let line = ["ib_write_bw", "-F", "-D", "1"];
     subnet.pair((0, 1), &line, lab.port())?;
     let sent = flood.sent();
     drop(flood);
@@ -132,7 +132,7 @@ fn strangers(lab: &mut Lab) -> Ending {
 /// process that knows nothing of them.
 fn strangers_data(subnet: &mut Subnet, stranger: &UdpSocket, port: u16) -> Ending {
     let number = port.to_string();
-    let line = ["ib_write_bw", "-D", "4"];
+    let line = ["ib_write_bw", "-F", "-D", "4"];
     let server = subnet.server(0, &line, port)?;
     let client = [&line[..], &["-p", &number, "127.0.0.1"]].concat();
     let client = subnet.spawn(1, &client)?;
