@@ -12,10 +12,9 @@
 //! dropped: in its turn it comes again, and is refused then.
 
 use crate::board::{Board, Entry, Fate, News};
-use crate::peer::Peer;
 use crate::reordering::Reordering;
 use crate::requester::Requester;
-use crate::{Duration, Host, PathSignal, Qp, QpState, Time, WcStatus};
+use crate::{Duration, Host, PathSignal, Qp, Time, WcStatus};
 use ferroce_wire::{Operation, Packet, Position};
 
 impl Board {
@@ -170,16 +169,6 @@ impl Requester {
 }
 
 impl Qp {
-    /// Is what is lost recovered one by one, and not by going back? While all is sent again from
-    /// the oldest on, gaps say nothing.
-    pub(crate) fn is_going_on(&self) -> bool {
-        let req = &self.req;
-        req.peer == Peer::Selective
-            && req.next == req.max
-            && req.timers.rnr.is_none()
-            && self.attr.qp_state != QpState::Err
-    }
-
     /// As [`progress`](Self::progress) while there is a scoreboard.
     #[cold]
     pub(crate) fn progress_on_board<H: Host>(&mut self, now: Time, to: u64, host: &mut H) -> bool {
@@ -199,10 +188,9 @@ impl Qp {
     /// An acknowledgement of `psn` shows that an answer before it is missing.
     #[cold]
     pub(crate) fn missing_answer<H: Host>(&mut self, now: Time, psn: u64, host: &mut H) {
-        if !self.is_going_on() {
+        if !self.keeps_score() {
             return self.lost_response(now, psn, host);
         }
-        self.set_board_up();
         let req = &mut self.req;
         let Some(board) = &mut req.board else { return };
         let news = board.executed(psn + 1, true, now, req.rtt, &mut req.reordering);
@@ -210,8 +198,8 @@ impl Qp {
         self.find_losses(now, host);
     }
 
-    /// Takes an answer that has come before an earlier one. Returns whether it was: where all is
-    /// sent again from the oldest on it is not.
+    /// Takes an answer that has come before an earlier one. Returns whether it was: of a peer
+    /// without selective acknowledgements it is not.
     #[cold]
     pub(crate) fn take_early<H: Host>(
         &mut self,
@@ -220,10 +208,9 @@ impl Qp {
         packet: &Packet<'_>,
         host: &mut H,
     ) -> bool {
-        if !self.is_going_on() {
+        if !self.keeps_score() {
             return false;
         }
-        self.set_board_up();
         let awaited = &self.req.awaited;
         let of = awaited.partition_point(|a| a.end <= psn);
         let Some(end) = awaited.get(of).filter(|a| a.start <= psn).map(|a| a.end) else {

@@ -55,7 +55,7 @@ pub(crate) struct Entry {
     /// Sent more than once.
     pub again: bool,
     /// When it was first known that one sent later has come.
-    overtaken: Option<Time>,
+    pub overtaken: Option<Time>,
     /// The path was told that its bytes have come.
     pub told: bool,
 }
@@ -232,7 +232,8 @@ impl Board {
         let took = entry.at.map(|at| now - at);
         // Sooner than the network allows: it is the earlier one that has come, late.
         let early = entry.again && took.is_some_and(|took| took < rtt / 2);
-        let late = early || entry.fate == Fate::Lost;
+        // What was given up without being overtaken is no sign of reordering.
+        let late = early || entry.fate == Fate::Lost && entry.overtaken.is_some();
         if late && !entry.probe || !entry.again && entry.overtaken.is_some() {
             self.reordered = true;
             reordering.seen();

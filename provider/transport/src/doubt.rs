@@ -45,8 +45,28 @@ impl Board {
             if entry.answered && entry.fate == Fate::Came {
                 continue;
             }
-            entry.probe = false;
+            (entry.probe, entry.overtaken) = (false, None);
             self.set(i, Fate::Lost);
+        }
+    }
+
+    /// All was being sent again, and this PSN would have been the next: it and later ones are to be
+    /// sent again still, and were sent before those that have been.
+    pub(crate) fn lose_from(&mut self, psn: u64) {
+        let (Some(first), Some(last)) = (self.entries.front(), self.entries.back()) else {
+            return;
+        };
+        let (again, still) = (psn - first.psn, last.end - psn);
+        for i in 0..self.entries.len() {
+            let entry = &mut self.entries[i];
+            entry.order = match entry.psn < psn {
+                true => entry.order + still,
+                false => entry.order - again,
+            };
+            entry.shows = entry.order;
+            if entry.psn >= psn {
+                self.set(i, Fate::Lost);
+            }
         }
     }
 }
@@ -54,29 +74,27 @@ impl Board {
 impl Qp {
     /// Nothing was heard for long: something is sent again that will be answered.
     pub(crate) fn probe(&mut self, now: Time) {
-        let req = &self.req;
-        if req.una >= req.max || req.next != req.max || req.timers.rnr.is_some() {
+        if self.req.una >= self.req.max || !self.keeps_score() {
             return;
         }
 
-        self.set_board_up();
         let first = self.req.asks(now);
         if let Some(board) = &mut self.req.board {
             board.probe(first);
         }
     }
 
-    /// A Local ACK Timeout has passed: all is sent again, slowly at first if the peer has selective
-    /// acknowledgements. It will tell what of it is not needed.
+    /// A Local ACK Timeout has passed: all is sent again, slowly at first if the peer may have
+    /// selective acknowledgements. If it has it will tell what of it is not needed.
     pub(crate) fn start_over<H: Host>(&mut self, host: &mut H) {
-        if !self.is_going_on() {
+        if self.req.shows() {
+            self.req.restart = Some(self.attr.path_mtu);
+        }
+        if !self.keeps_score() {
             return self.retry(host);
         }
         if self.spend_retry(host) {
-            self.set_board_up();
-            let req = &mut self.req;
-            req.restart = Some(self.attr.path_mtu);
-            if let Some(board) = &mut req.board {
+            if let Some(board) = &mut self.req.board {
                 board.give_up();
             }
         }

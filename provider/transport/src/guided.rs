@@ -52,15 +52,11 @@ impl Qp {
         responses: Option<u32>,
         sink: &mut S,
     ) {
-        if self.req.peer != Peer::Selective || !self.may_send() {
-            return;
-        }
         let psn = self.outstanding_psn(psn);
-        if psn >= self.req.max {
+        if !self.may_send() || psn >= self.req.max || !self.keeps_score() {
             return;
         }
 
-        self.set_board_up();
         let end = responses.map(|count| psn + u64::from(count));
         let found = self.req.board.as_mut().and_then(|b| b.part(psn, end));
         let seq = self.sq.find(psn, self.req.started);
@@ -81,20 +77,9 @@ impl Qp {
         if self.req.peer != Peer::Selective || psn > max || una == max {
             return;
         }
-        let mtu = self.attr.path_mtu;
-        let within = psn.min(max - 1);
-        let seq = self.sq.find(within, self.req.started);
-        let Some((seq, wqe)) = seq.and_then(|seq| Some((seq, self.sq.wqe(seq)?))) else {
-            return;
-        };
-
-        let (cost, end) = (wqe.cost_at(psn - wqe.first, mtu), wqe.end);
-        let req = &mut self.req;
-        req.next_cost = cost;
-        req.next = psn;
-        req.cursor = seq + u64::from(psn == end);
+        self.resume_at(psn);
         // It knows the order of sending, which is another now.
-        req.drop_board();
+        self.req.drop_board();
     }
 
     /// The first PSN from the oldest unacknowledged one on whose 24 bits are these.

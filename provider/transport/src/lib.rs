@@ -42,6 +42,7 @@ mod respond;
 mod responder;
 mod ring;
 mod room;
+mod scorekeeping;
 mod selective;
 mod send_queue;
 mod silence;

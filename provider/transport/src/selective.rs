@@ -2,15 +2,15 @@
 //! asked about long before the Local ACK Timeout.
 //!
 //! Only towards a peer that has shown that it understands them. What the scoreboard decides is in
-//! `board`, what answers do to it in `answers`, what silence does in `doubt`. Where it does not reach
-//! (a NAK, an RNR NAK) all is sent again from the oldest on, as towards everybody else.
+//! `board`, what answers do to it in `answers`, what silence does in `doubt`. After a NAK or an RNR NAK
+//! all is sent again from the oldest on, as towards everybody else, until there is news of what of it
+//! is not needed.
 
-use crate::board::{Board, Entry, News};
+use crate::board::{Entry, News};
 use crate::budget::Budget;
 use crate::peer::Peer;
 use crate::requester::{Flow, Requester};
-use crate::tuning::LOSS_FREE_PACKETS;
-use crate::{Duration, Host, PathSignal, Qp, QpState, SendOp, Sink, Time};
+use crate::{Duration, Host, PathSignal, Qp, QpState, Sink, Time};
 use ferroce_wire::selective::{Came, REACH};
 use ferroce_wire::{Packet, Syndrome};
 
@@ -163,50 +163,16 @@ impl Qp {
             self.missing_answer(now, psn, host);
         }
 
-        // While all is being sent again from the oldest on, gaps are none of the scoreboard's.
-        if !self.is_going_on() || self.req.una > psn + 1 {
+        if self.req.una > psn + 1 || !self.keeps_score() {
             return;
         }
 
-        self.set_board_up();
         let req = &mut self.req;
         let Some(board) = &mut req.board else { return };
         let psns = came.iter().map(|offset| psn + 2 + u64::from(offset));
         let news = board.came(psns, now, req.rtt, &mut req.reordering);
         self.heard(now, news, host);
         self.find_losses(now, host);
-    }
-
-    /// Sets the scoreboard up, if there is none: what is outstanding was sent in the order of its
-    /// PSNs.
-    pub(crate) fn set_board_up(&mut self) {
-        if self.req.board.is_some() {
-            return;
-        }
-
-        let mtu = self.attr.path_mtu;
-        let (una, max) = (self.req.una, self.req.max);
-        let mut board = Box::new(Board::new(mtu, una));
-        for seq in self.sq.base()..self.req.started {
-            let Some(wqe) = self.sq.wqe(seq) else { break };
-            let mut psn = wqe.first.max(una);
-            while psn < wqe.end.min(max) {
-                let end = match wqe.op {
-                    SendOp::Read { .. } => self.req.chunk_end(psn).min(wqe.end),
-                    _ => psn + 1,
-                };
-                let cost = wqe.cost_at(end - wqe.first, mtu) - wqe.cost_at(psn - wqe.first, mtu);
-                board.sent(psn, end, cost, None);
-                if wqe.is_answered() {
-                    board.awaits(self.req.is_start(psn));
-                }
-                psn = end;
-            }
-        }
-
-        self.req.timed = None; // Karn: an answer now includes the time that filling the gap took.
-        self.req.calm_from = max + LOSS_FREE_PACKETS;
-        self.req.board = Some(board);
     }
 
     /// Has what is lost by now sent again.

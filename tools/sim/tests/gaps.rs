@@ -389,6 +389,33 @@ fn after_the_timeout_it_begins_with_a_packet() {
     assert_eq!(t.qp.next_timeout(), None);
 }
 
+#[test]
+fn going_back_ends_with_news_of_what_is_not_needed() {
+    let mut t = Tester::selective(usual());
+    let buffer = t.buffer(1000, Access::LOCAL_WRITE);
+    for i in 0..8 {
+        t.post(i, SendOp::Send, buffer);
+    }
+    assert_eq!(t.sent().len(), 8);
+    t.now += Duration::from_micros(100);
+    t.ack(DUT_PSN, 1);
+    t.answer(Syndrome::RnrNak { timer: 1 }, DUT_PSN + 1, 1);
+    t.none();
+    t.opts.window = 3000;
+    t.expire();
+    assert_eq!(again_psns(&mut t), [1, 2, 3]);
+
+    selective_ack(&mut t, 1, &[3, 6, 7]);
+    assert_eq!(again_psns(&mut t), [4, 5]);
+    t.post(8, SendOp::Send, buffer);
+    t.none();
+    t.ack(DUT_PSN + 7, 8);
+    assert_eq!(again_psns(&mut t), [8]);
+    t.ack(DUT_PSN + 8, 9);
+    assert_eq!(t.send_statuses().len(), 9);
+    assert_eq!(t.qp.next_timeout(), None);
+}
+
 fn again_psns(t: &mut Tester) -> Vec<u32> {
     let sent = t.sent();
     positions(&sent, DUT_PSN)

@@ -113,6 +113,16 @@ impl Controller for Aimd {
     fn window(&self) -> u32 {
         self.window.load(Relaxed)
     }
+
+    /// Where the window is next to nothing it leaves in four parts: what is lost of them one by one
+    /// is told of by the others.
+    fn run(&self) -> u32 {
+        let window = self.window();
+        match window < self.ceiling.min(2 * MIN_WINDOW) {
+            true => window / 4,
+            false => u32::MAX,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -121,6 +131,18 @@ mod tests {
 
     const CEILING: u32 = 3 << 20;
     const RTT: Duration = Duration::from_micros(20);
+
+    #[test]
+    fn a_small_window_leaves_in_parts() {
+        let aimd = Aimd::new(CEILING);
+        assert_eq!(aimd.run(), u32::MAX);
+        for i in 1..100 {
+            aimd.signal(Time::from_nanos(i * 10_000_000), PathSignal::Timeout);
+        }
+        assert_eq!((aimd.window(), aimd.run()), (MIN_WINDOW, MIN_WINDOW / 4));
+        // Where there never is more, it is no sign of anything.
+        assert_eq!(Aimd::new(0).run(), u32::MAX);
+    }
 
     #[test]
     fn grows_to_the_ceiling_and_backs_off_once_an_interval() {

@@ -257,6 +257,10 @@ impl Controller for Dcqcn {
         }
     }
 
+    fn run(&self) -> u32 {
+        self.aimd.run()
+    }
+
     fn window(&self) -> u32 {
         self.aimd.window()
     }

@@ -36,6 +36,12 @@ pub trait Controller: Send + Sync {
     /// Bytes that all queue pairs of the path together may have unacknowledged.
     fn window(&self) -> u32;
 
+    /// Bytes of requests that may leave in one piece, as a run of packets that the kernel divides
+    /// only where it has to. A queue that has no room for all of it drops all of it.
+    fn run(&self) -> u32 {
+        u32::MAX
+    }
+
     /// Bytes that may leave now, or when to ask again. As much as there is, unless the controller
     /// has a pace.
     fn allowance(&self, now: Time) -> Result<u64, Time> {
