@@ -66,6 +66,11 @@ impl Congestion {
         by_kind!(&self.control, controller => controller.window())
     }
 
+    /// Bytes of requests that may leave in one piece.
+    pub(crate) fn run(&self) -> u32 {
+        by_kind!(&self.control, controller => controller.run())
+    }
+
     /// Whether there is a rate, so that [`allowance`](Self::allowance) is to be asked.
     #[inline]
     pub(crate) fn is_limited(&self) -> bool {

@@ -65,19 +65,26 @@ impl Qp {
 
         let mut resume_at = Time::MAX;
         if let Some(path) = path.as_deref() {
+            let congestion = &path.congestion;
+            let piece = congestion.run();
             let opts = TransmitOpts {
                 window: window.unwrap_or(0),
-                budget: TRANSMIT_BUDGET,
+                budget: piece.min(TRANSMIT_BUDGET),
                 flush_acks,
             };
-            let congestion = &path.congestion;
             let held = congestion.is_limited() && transport.state() != QpState::Err;
             tx::with_run(Way::Path(path), source, |run| match window {
                 _ if held => {
                     let limits = (now, window, opts);
                     resume_at = at_rate::send(transport, congestion, limits, &mut host, run);
                 }
-                Some(_) => while transport.transmit(now, opts, &mut host, run) {},
+                Some(_) => {
+                    while transport.transmit(now, opts, &mut host, run) {
+                        if piece < TRANSMIT_BUDGET {
+                            run.flush();
+                        }
+                    }
+                }
                 None => while transport.respond(opts, &mut host, run) {},
             });
         } else {
