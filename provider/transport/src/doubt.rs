@@ -93,10 +93,10 @@ impl Qp {
         if !self.keeps_score() {
             return self.retry(host);
         }
-        if self.spend_retry(host) {
-            if let Some(board) = &mut self.req.board {
-                board.give_up();
-            }
+        if self.spend_retry(host)
+            && let Some(board) = &mut self.req.board
+        {
+            board.give_up();
         }
     }
 }

@@ -5,6 +5,7 @@
 //! need not send it again. Nothing of it is looked at before its turn: keys, rights and lengths are
 //! checked, and memory is written, in the order of the PSNs.
 
+use crate::tuning::{EARLY_UNTOLD, REORDER_PACKETS};
 use ferroce_wire::selective::{Came, REACH};
 use ferroce_wire::{Bth, Ext, OpcodeInfo, Packet, Psn};
 use std::collections::VecDeque;
@@ -78,6 +79,9 @@ pub(crate) struct Early {
     slots: VecDeque<Option<Arc<Kept>>>,
     /// Slots that are not empty.
     count: usize,
+    /// Packets that have come since the peer was told, and whether one of them cannot wait.
+    untold: usize,
+    urgent: bool,
 }
 
 impl Early {
@@ -87,6 +91,8 @@ impl Early {
             base: Psn::default(),
             slots: VecDeque::new(),
             count: 0,
+            untold: 0,
+            urgent: false,
         }
     }
 
@@ -121,6 +127,23 @@ impl Early {
         }));
         self.count += 1;
         true
+    }
+
+    /// Another packet has come. `asks`: for an acknowledgement, as the last of a message does.
+    pub(crate) fn another(&mut self, asks: bool) {
+        self.untold += 1;
+        self.urgent |= asks || self.count as u64 <= REORDER_PACKETS;
+    }
+
+    /// Whether the peer is to be told at once: of the first packets, which show it the gap, of one
+    /// that asks, and of every few.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.urgent || self.untold >= EARLY_UNTOLD
+    }
+
+    /// The peer is told.
+    pub(crate) fn told(&mut self) {
+        (self.untold, self.urgent) = (0, false);
     }
 
     /// Takes the packet that is expected out, if it is there.

@@ -263,15 +263,21 @@ impl Qp {
     }
 
     /// Has lately each received message been followed by a request of ours? Then an ACK may wait
-    /// for the next one.
+    /// for the next one. Beyond a gap it may wait for a few packets more.
     pub fn ack_deferrable(&self) -> bool {
-        self.ping_pong.is_likely()
+        match &self.resp.early {
+            None => self.ping_pong.is_likely(),
+            Some(early) => !early.is_urgent(),
+        }
     }
 
     /// How long an ACK that may be held back is worth holding, going by how long the requests
-    /// before took to follow: at most 200 µs.
+    /// before took to follow: at most 200 µs. Beyond a gap no longer than it has to be.
     pub fn ack_patience(&self) -> Duration {
-        self.ping_pong.patience()
+        match &self.resp.early {
+            None => self.ping_pong.patience(),
+            Some(_) => Duration::ZERO,
+        }
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is to be called, if at all.

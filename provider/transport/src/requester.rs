@@ -225,15 +225,15 @@ impl Qp {
         sink: &mut S,
     ) -> bool {
         let window = self.req.restarted(window);
-        if !self.is_room_worth_a_run(window.into()) {
-            return false;
-        }
         if self.req.board.is_some() {
             match self.resend(now, window, budget, host, sink) {
                 Flow::Done => {}
                 Flow::Blocked => return false,
                 Flow::Spent => return true,
             }
+        }
+        if !self.is_room_worth_a_run(window.into()) {
+            return false;
         }
         self.send_what_fits(now, window, budget, host, sink)
     }

@@ -26,7 +26,7 @@ impl Qp {
         if let Some((syndrome, psn)) = self.resp.nak.take() {
             self.resp.ack_pending = false;
             self.send_aeth(syndrome, psn, sink);
-        } else if !hold || self.resp.early.is_some() {
+        } else if !hold {
             self.send_ack(sink);
         }
         false
@@ -38,9 +38,10 @@ impl Qp {
             self.resp.ack_pending = false;
             let psn = self.resp.epsn.prev();
             let syndrome = Syndrome::Ack(self.credits());
-            match &self.resp.early {
+            match &mut self.resp.early {
                 None => self.send_aeth(syndrome, psn, sink),
                 Some(early) => {
+                    early.told();
                     let came = early.came(self.resp.epsn);
                     self.send_came(syndrome, psn, &came, sink);
                 }

@@ -221,7 +221,8 @@ impl Qp {
             self.resp.early = early.filter(|early| !early.is_empty());
         }
 
-        if self.resp.early.is_some() {
+        if let Some(early) = &mut self.resp.early {
+            early.another(packet.bth.ack_req);
             self.resp.ack_pending = true;
         } else {
             self.refuse(Syndrome::Nak(NakCode::PsnSequenceError), self.resp.epsn);

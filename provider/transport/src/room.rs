@@ -2,6 +2,7 @@
 //! runs of packets are cheaper than packets.
 
 use crate::Qp;
+use crate::peer::Peer;
 use crate::requester::Requester;
 use crate::tuning::ACK_REQUEST_SPACING;
 
@@ -39,14 +40,19 @@ impl Qp {
     /// long message back, acknowledgements of little would each let little out, which would be
     /// acknowledged as little: runs of packets would get ever shorter. So a run's worth is waited
     /// for. An answer that makes room is on its way. Where packets are lost none is waited for:
-    /// what follows shows a loss sooner than a timer.
+    /// what follows shows a loss sooner than a timer. With selective acknowledgements, which ask
+    /// about silence, a part of it is.
     pub(crate) fn is_room_worth_a_run(&self, window: u64) -> bool {
         let req = &self.req;
         let room = window.saturating_sub(req.next_cost.saturating_sub(req.base_cost()));
-        if room >= ACK_REQUEST_SPACING.min(window / 4)
-            || req.asked <= req.una
-            || req.una < req.calm_from
-        {
+        let run = ACK_REQUEST_SPACING.min(window / 4);
+        let calm = req.una >= req.calm_from;
+        let run = match (calm, req.peer) {
+            (true, _) => run,
+            (false, Peer::Selective) => run / 4,
+            (false, _) => 0,
+        };
+        if room >= run || req.asked <= req.una {
             return true;
         }
         let left = match self.sq.wqe(req.cursor) {

@@ -68,6 +68,9 @@ pub(crate) const LONG_ACK_TIMEOUT: u8 = 17;
 /// Selective acknowledgements: packets sent later that show a loss at once, while the network has
 /// not been seen to reorder.
 pub(crate) const REORDER_PACKETS: u64 = 3;
+/// Selective acknowledgements: packets beyond a gap of which the peer is told at once, if not of
+/// fewer.
+pub(crate) const EARLY_UNTOLD: usize = 8;
 /// Selective acknowledgements: quarters of a round trip that a packet may be overtaken at most.
 pub(crate) const MAX_REORDERING: u8 = 4;
 /// Selective acknowledgements: the shortest silence after which something is sent again; else it is

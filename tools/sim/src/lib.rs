@@ -23,6 +23,7 @@ pub mod scenario;
 pub mod side;
 pub mod tester;
 pub mod tester_host;
+mod tester_selective;
 pub mod tester_setup;
 pub mod unreliable;
 pub mod watch;

@@ -18,48 +18,10 @@ fn positions(sent: &[Sent], first: u32) -> Vec<(u8, u32)> {
         .collect()
 }
 
-/// PSNs that were sent again, from the first on.
-fn again(t: &mut Tester) -> Vec<u32> {
-    let sent = t.sent();
-    assert!(sent.iter().all(|p| p.again && p.bth.ack_req), "{sent:#?}");
-    positions(&sent, DUT_PSN)
-        .iter()
-        .map(|(_, psn)| *psn)
-        .collect()
-}
-
 /// What a selective acknowledgement says has come, from the PSN after its own on.
 fn came(sent: &Sent) -> Vec<u32> {
     let came = Came::parse(sent.payload[..].into()).expect("a bitmap");
     came.iter().map(|offset| offset + 1).collect()
-}
-
-/// The peer has everything up to a PSN, counted from the first, and these of those after the next.
-fn selective_ack(t: &mut Tester, psn: u32, beyond: &[u32]) {
-    let mut came = Came::default();
-    beyond.iter().for_each(|i| came.set(i - psn - 2));
-    t.inject(
-        SELECTIVE,
-        DUT_PSN + psn,
-        false,
-        aeth(psn + 1),
-        came.as_bytes(),
-    );
-}
-
-/// A tester that has sent `count` SENDs of one packet, the first of which was acknowledged by a
-/// peer that understands.
-fn sends(count: u32) -> Tester {
-    let mut t = Tester::selective(usual());
-    let buffer = t.buffer(100, Access::LOCAL_WRITE);
-    for i in 0..count {
-        t.post(i.into(), SendOp::Send, buffer);
-    }
-    assert_eq!(t.sent().len(), count as usize);
-    t.now += Duration::from_micros(100);
-    t.ack(DUT_PSN, 1);
-    t.none();
-    t
 }
 
 fn receives(t: &mut Tester, count: u64) {
@@ -94,7 +56,7 @@ fn nothing_is_shown_to_a_peer_that_has_shown_nothing() {
     assert!(t.sent().iter().all(|p| !p.bth.selective));
 
     // What it does not speak means nothing.
-    selective_ack(&mut t, 0, &[2]);
+    t.selective_ack(0, &[2]);
     t.none();
     t.answer(Syndrome::Nak(NakCode::PsnSequenceError), DUT_PSN + 1, 1);
     assert_eq!(t.sent().len(), 2, "all from the gap on");
@@ -130,7 +92,7 @@ fn a_stranger_is_shown_nothing_until_somebody_introduces_it() {
 
     t.peer_selective = true;
     t.ack(DUT_PSN + 2, 3);
-    selective_ack(&mut t, 2, &[4]);
+    t.selective_ack(2, &[4]);
     t.post(5, SendOp::Send, buffer);
     let sent = t.sent();
     assert_eq!(positions(&sent, DUT_PSN), [(SEND, 3), (SEND, 5)]);
@@ -154,9 +116,9 @@ fn who_is_introduced_and_has_not_heard_of_this_side_yet_is_shown_on() {
         t.post(u64::from(i), SendOp::Send, buffer);
     }
     assert_eq!(t.sent().len(), 3);
-    selective_ack(&mut t, 2, &[4, 5]);
+    t.selective_ack(2, &[4, 5]);
     t.expire();
-    assert_eq!(again(&mut t), [3]);
+    assert_eq!(t.again(), [3]);
 }
 
 #[test]
@@ -228,6 +190,33 @@ fn what_comes_early_is_kept_and_carried_out_in_order() {
 }
 
 #[test]
+fn of_many_beyond_a_gap_the_peer_is_told_together() {
+    let mut t = Tester::selective(usual());
+    t.opts.flush_acks = false;
+    for i in 1..=3 {
+        send(&mut t, i);
+        assert_eq!(came(&t.one()).len(), i as usize);
+    }
+    for i in 4..=10 {
+        send(&mut t, i);
+        t.none();
+    }
+    send(&mut t, 11);
+    assert_eq!(came(&t.one()), (1..=11).collect::<Vec<_>>());
+
+    // One that asks, and one that has waited for long enough.
+    send(&mut t, 12);
+    t.none();
+    t.inject(SEND, TT_PSN + 13, true, Ext::default(), &[0; 10]);
+    assert_eq!(came(&t.one()).len(), 13);
+    send(&mut t, 14);
+    t.none();
+    assert!(t.qp.has_pending_ack() && t.qp.ack_patience().is_zero());
+    t.opts.flush_acks = true;
+    assert_eq!(came(&t.one()).len(), 14);
+}
+
+#[test]
 fn what_was_kept_and_is_refused_ends_the_connection_in_its_turn() {
     let mut t = Tester::selective(usual());
     receives(&mut t, 3);
@@ -268,12 +257,12 @@ fn while_a_request_waits_for_its_receiver_nothing_is_kept() {
 
 #[test]
 fn only_what_is_missing_is_sent_again() {
-    let mut t = sends(8);
-    selective_ack(&mut t, 1, &[3, 5, 6, 7]);
-    assert_eq!(again(&mut t), [2, 4]);
+    let mut t = Tester::with_sends(8);
+    t.selective_ack(1, &[3, 5, 6, 7]);
+    assert_eq!(t.again(), [2, 4]);
 
     // The same news again is none.
-    selective_ack(&mut t, 1, &[3, 5, 6, 7]);
+    t.selective_ack(1, &[3, 5, 6, 7]);
     t.none();
     t.ack(DUT_PSN + 7, 8);
     t.none();
@@ -286,147 +275,19 @@ fn only_what_is_missing_is_sent_again() {
 
 #[test]
 fn what_few_have_overtaken_is_waited_for() {
-    let mut t = sends(3);
-    selective_ack(&mut t, 0, &[2]);
+    let mut t = Tester::with_sends(3);
+    t.selective_ack(0, &[2]);
     t.none();
     // A quarter of the round trip.
     let waits = t.qp.next_timeout().expect("a timer") - t.now;
     assert_eq!(waits, Duration::from_micros(25));
     t.expire();
-    assert_eq!(again(&mut t), [1]);
-}
-
-#[test]
-fn silence_is_asked_about() {
-    let mut t = sends(4);
-    let mut before = t.now;
-    // Twice the round trip, and twice as long each time: first the last packet, then the oldest.
-    for (waits, psn) in [(200, 3), (400, 1), (800, 1)] {
-        t.expire();
-        assert_eq!(t.now - before, Duration::from_micros(waits));
-        assert_eq!(again(&mut t), [psn]);
-        before = t.now;
-    }
-    assert!(t.host.timeouts == 0 && t.host.losses == 0);
-    t.ack(DUT_PSN + 3, 4);
-    assert_eq!(t.send_statuses().len(), 4);
-}
-
-/// How long it is waited for the answer to one more SEND.
-fn patience(t: &mut Tester) -> Duration {
-    let buffer = t.buffer(100, Access::LOCAL_WRITE);
-    t.post(9, SendOp::Send, buffer);
-    t.one();
-    t.qp.next_timeout().expect("a timer") - t.now
-}
-
-#[test]
-fn a_peer_that_was_late_is_given_time_and_one_that_lost_is_not() {
-    // A round trip after the probe: its answer.
-    let mut t = sends(4);
-    t.expire();
-    assert_eq!(again(&mut t), [3]);
-    t.now += Duration::from_micros(100);
-    t.ack(DUT_PSN + 3, 4);
-    assert_eq!(patience(&mut t), Duration::from_micros(200));
-
-    // Long after: it has been busy for 5.6 ms, and may be again.
-    let mut t = sends(4);
-    for psn in [3, 1] {
-        t.expire();
-        assert_eq!(again(&mut t), [psn]);
-    }
-    t.now += Duration::from_millis(5);
-    t.ack(DUT_PSN + 3, 4);
-    assert_eq!(patience(&mut t), Duration::from_micros(7000));
-}
-
-#[test]
-fn a_peer_that_forgets_is_sent_everything_after_the_timeout() {
-    let mut t = sends(4);
-    selective_ack(&mut t, 0, &[2, 3]);
-    while t.host.timeouts == 0 {
-        t.expire();
-        if t.host.timeouts == 0 {
-            t.sent();
-        }
-    }
-    assert_eq!(again_psns(&mut t), [1, 2, 3]);
-}
-
-#[test]
-fn after_the_timeout_it_begins_with_a_packet() {
-    let mut t = Tester::selective(usual());
-    let buffer = t.buffer(1000, Access::LOCAL_WRITE);
-    for i in 0..10 {
-        t.post(i, SendOp::Send, buffer);
-    }
-    assert_eq!(t.sent().len(), 10);
-    t.now += Duration::from_micros(100);
-    t.ack(DUT_PSN, 1);
-    while t.host.timeouts == 0 {
-        t.expire();
-        if t.host.timeouts == 0 {
-            t.sent();
-        }
-    }
-    assert_eq!(again_psns(&mut t), [1]);
-
-    // It is asked for again before the next timeout, and by itself.
-    t.expire();
-    assert_eq!(again_psns(&mut t), [1]);
-    assert_eq!(t.host.timeouts, 1);
-
-    // As many bytes more as are acknowledged, and none that the peer has.
-    t.ack(DUT_PSN + 1, 2);
-    assert_eq!(again_psns(&mut t), [2, 3]);
-    t.ack(DUT_PSN + 2, 3);
-    assert_eq!(again_psns(&mut t), [4, 5]);
-    selective_ack(&mut t, 3, &[5, 6, 9]);
-    assert_eq!(again_psns(&mut t), [7, 8]);
-    t.ack(DUT_PSN + 9, 10);
-    assert_eq!(t.send_statuses().len(), 10);
-    assert_eq!(t.qp.next_timeout(), None);
-}
-
-#[test]
-fn going_back_ends_with_news_of_what_is_not_needed() {
-    let mut t = Tester::selective(usual());
-    let buffer = t.buffer(1000, Access::LOCAL_WRITE);
-    for i in 0..8 {
-        t.post(i, SendOp::Send, buffer);
-    }
-    assert_eq!(t.sent().len(), 8);
-    t.now += Duration::from_micros(100);
-    t.ack(DUT_PSN, 1);
-    t.answer(Syndrome::RnrNak { timer: 1 }, DUT_PSN + 1, 1);
-    t.none();
-    t.opts.window = 3000;
-    t.expire();
-    assert_eq!(again_psns(&mut t), [1, 2, 3]);
-
-    selective_ack(&mut t, 1, &[3, 6, 7]);
-    assert_eq!(again_psns(&mut t), [4, 5]);
-    t.post(8, SendOp::Send, buffer);
-    t.none();
-    t.ack(DUT_PSN + 7, 8);
-    assert_eq!(again_psns(&mut t), [8]);
-    t.ack(DUT_PSN + 8, 9);
-    assert_eq!(t.send_statuses().len(), 9);
-    assert_eq!(t.qp.next_timeout(), None);
-}
-
-fn again_psns(t: &mut Tester) -> Vec<u32> {
-    let sent = t.sent();
-    positions(&sent, DUT_PSN)
-        .iter()
-        .map(|(_, psn)| *psn)
-        .collect()
+    assert_eq!(t.again(), [1]);
 }
 
 #[test]
 fn malformed_and_absurd_ones_change_nothing() {
-    let mut t = sends(6);
+    let mut t = Tester::with_sends(6);
     let far = [0xff; 256];
     for bitmap in [
         &[0, 0, 0, 0][..],
@@ -439,7 +300,7 @@ fn malformed_and_absurd_ones_change_nothing() {
 
     // Packets that were never sent have not come; what else it says is true.
     t.inject(SELECTIVE, DUT_PSN, false, aeth(1), &far);
-    assert_eq!(again(&mut t), [1]);
+    assert_eq!(t.again(), [1]);
     // Beyond what was sent: a ghost.
     t.inject(SELECTIVE, DUT_PSN + 40, false, aeth(1), &far);
     t.none();
