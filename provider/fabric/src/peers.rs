@@ -2,7 +2,7 @@
 //!
 //! Whoever connects to another host may [`ask`](Peers::ask). The first who does so has a question
 //! sent to that host's QP1 ([`greeting`]); nobody waits for the answer.
-//! Three questions without one, or a refusal, and the host is somebody else's for a minute, as is
+//! Seven questions without one, or a refusal, and the host is somebody else's for a minute, as is
 //! one that has answered ours for so long. Only an answer to a question that is open is believed,
 //! with the 64 random bits of its transaction.
 
@@ -14,9 +14,10 @@ use ferroce_wire::mad::{Mad, MadHeader};
 use ferroce_wire::time::{Duration, Time};
 
 /// How often a host is asked that says nothing.
-const TRIES: u8 = 3;
-/// How long an answer is waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TRIES: u8 = 7;
+/// How long the first answer is waited for, and each further one twice as long: 2.5 s in all. Where
+/// packets are lost so are questions, and until one is answered losses cost most.
+const PATIENCE: Duration = Duration::from_millis(20);
 /// How long what is known holds.
 const HOLDS: Duration = Duration::from_secs(60);
 /// The most hosts that are known of; the one that is due first goes.
@@ -140,7 +141,7 @@ impl<K: Copy + Eq + Hash> Peers<K> {
                         tid,
                         tries: tries + 1,
                     },
-                    until: now + PATIENCE,
+                    until: now + PATIENCE * (1 << tries),
                 }
             } else {
                 Host {
@@ -217,14 +218,15 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_asked_about_three_times() {
+    fn silence_is_asked_about_seven_times() {
+        let millis = |millis| Time::ZERO + Duration::from_millis(millis);
         let mut we = peers();
         let question = asked(&mut we, at(0));
-        for second in 1..3 {
-            assert_eq!(we.next_timeout(), Some(at(second)));
-            assert_eq!(we.handle_timeout(at(second)), [(7, question)]);
+        for due in [20, 60, 140, 300, 620, 1260] {
+            assert_eq!(we.next_timeout(), Some(millis(due)));
+            assert_eq!(we.handle_timeout(millis(due)), [(7, question)]);
         }
-        assert_eq!(we.next_timeout(), Some(at(3)));
+        assert_eq!(we.next_timeout(), Some(millis(2540)));
         assert!(we.handle_timeout(at(3)).is_empty());
         assert_eq!(we.next_timeout(), None);
         assert_eq!(known(&mut we, at(62)), Some(0));
