@@ -1,9 +1,11 @@
-//! What is sent again without a sign that it was lost: after silence, and after a Local ACK Timeout.
+//! What is sent again without a sign that it was lost: after silence, and after a Local ACK
+//! Timeout.
 //!
-//! A timeout says that the way is full, or that nobody is there. Whatever the window is, it is begun
-//! anew with one packet, and goes on with as many bytes more as are acknowledged: a run as long as
-//! the window would find the same queue full, and be lost as a whole again. Not so where going back
-//! is all that recovers: if that one packet is lost no other shows it, and a retry is spent.
+//! A timeout says that the way is full, or that nobody is there. Whatever the window is, it is
+//! begun anew with one packet, and goes on with as many bytes more as are acknowledged: a run as
+//! long as the window would find the same queue full, and be lost as a whole again. Not so where
+//! going back is all that recovers: if that one packet is lost no other shows it, and a retry is
+//! spent.
 
 use crate::board::{Board, Fate};
 use crate::{Host, Qp, Time};

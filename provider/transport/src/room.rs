@@ -1,5 +1,5 @@
-//! What there is room for, by the window and the peer's credits, and when it is room enough to go on:
-//! runs of packets are cheaper than packets.
+//! What there is room for, by the window and the peer's credits, and when it is room enough to go
+//! on: runs of packets are cheaper than packets.
 
 use crate::Qp;
 use crate::peer::Peer;

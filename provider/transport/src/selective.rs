@@ -2,9 +2,9 @@
 //! asked about long before the Local ACK Timeout.
 //!
 //! Only towards a peer that has shown that it understands them. What the scoreboard decides is in
-//! `board`, what answers do to it in `answers`, what silence does in `doubt`. After a NAK or an RNR NAK
-//! all is sent again from the oldest on, as towards everybody else, until there is news of what of it
-//! is not needed.
+//! `board`, what answers do to it in `answers`, what silence does in `doubt`. After a NAK or an RNR
+//! NAK all is sent again from the oldest on, as towards everybody else, until there is news of what
+//! of it is not needed.
 
 use crate::board::{Entry, News};
 use crate::budget::Budget;

@@ -1,5 +1,5 @@
-//! What is sent again to a peer with selective acknowledgements when there is no sign of a loss: after
-//! silence, after the Local ACK Timeout, after all was to be sent again.
+//! What is sent again to a peer with selective acknowledgements when there is no sign of a loss:
+//! after silence, after the Local ACK Timeout, after all was to be sent again.
 
 use ferroce_sim::tester::{DUT_PSN, Tester, usual};
 use ferroce_transport::{Access, Duration, SendOp};

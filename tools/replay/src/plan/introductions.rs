@@ -1,5 +1,5 @@
-//! When a queue pair was told that its peer may understand selective acknowledgements. No record says
-//! so, but what it sends shows it from then on.
+//! When a queue pair was told that its peer may understand selective acknowledgements. No record
+//! says so, but what it sends shows it from then on.
 
 use ferroce_transport::QpState;
 
