@@ -135,8 +135,13 @@ impl Early {
         self.urgent |= asks || self.count as u64 <= REORDER_PACKETS;
     }
 
+    /// A gap has closed, and there is another.
+    pub(crate) fn moved_on(&mut self) {
+        self.urgent = true;
+    }
+
     /// Whether the peer is to be told at once: of the first packets, which show it the gap, of one
-    /// that asks, and of every few.
+    /// that asks, of every few, and of a gap that has closed.
     pub(crate) fn is_urgent(&self) -> bool {
         self.urgent || self.untold >= EARLY_UNTOLD
     }

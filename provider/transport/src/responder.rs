@@ -245,6 +245,7 @@ impl Qp {
         }
 
         if self.receiving() {
+            early.moved_on();
             self.resp.early = (!early.is_empty()).then_some(early);
             // The requester is waiting to hear how far the gap has closed.
             self.resp.ack_pending = true;

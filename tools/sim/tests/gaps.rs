@@ -193,6 +193,7 @@ fn what_comes_early_is_kept_and_carried_out_in_order() {
 fn of_many_beyond_a_gap_the_peer_is_told_together() {
     let mut t = Tester::selective(usual());
     t.opts.flush_acks = false;
+    receives(&mut t, 16);
     for i in 1..=3 {
         send(&mut t, i);
         assert_eq!(came(&t.one()).len(), i as usize);
@@ -204,7 +205,7 @@ fn of_many_beyond_a_gap_the_peer_is_told_together() {
     send(&mut t, 11);
     assert_eq!(came(&t.one()), (1..=11).collect::<Vec<_>>());
 
-    // One that asks, and one that has waited for long enough.
+    // One that asks, one that has waited for long enough, and one after which there is another gap.
     send(&mut t, 12);
     t.none();
     t.inject(SEND, TT_PSN + 13, true, Ext::default(), &[0; 10]);
@@ -214,6 +215,11 @@ fn of_many_beyond_a_gap_the_peer_is_told_together() {
     assert!(t.qp.has_pending_ack() && t.qp.ack_patience().is_zero());
     t.opts.flush_acks = true;
     assert_eq!(came(&t.one()).len(), 14);
+    t.opts.flush_acks = false;
+    send(&mut t, 16);
+    t.none();
+    send(&mut t, 0);
+    assert_eq!(came(&t.one()), [1]);
 }
 
 #[test]
