@@ -54,11 +54,8 @@ impl<'p, 'a> Guide<'p, 'a> {
             _ => None,
         });
         let settings = first.unwrap_or_default();
-        let shown = |timed: &Timed<'_>| match &timed.event {
-            Event::Sent(packet) => packet.bth.selective,
-            _ => false,
-        };
-        let selective = plan.events.iter().any(shown);
+        let introduced = |timed: &Timed<'_>| matches!(timed.event, Event::Introduced);
+        let selective = plan.events.iter().any(introduced);
         let machine = Machine::new(qpn, settings, selective);
         Guide {
             qpn,

@@ -8,14 +8,14 @@ use ferroce_wire::selective::Came;
 use crate::tester::{DUT_PSN, Sent, Tester, aeth, usual};
 
 impl Tester {
-    /// A queue pair that has sent `count` SENDs of one packet, of which the first was acknowledged
-    /// 100 µs later, by a peer that understands.
+    /// A queue pair that has sent `count` SENDs of so many bytes, one packet each, of which the
+    /// first was acknowledged 100 µs later, by a peer that understands.
     ///
     /// # Panics
     /// Where it sends something else.
-    pub fn with_sends(count: u32) -> Tester {
+    pub fn with_sends(count: u32, bytes: u32) -> Tester {
         let mut t = Tester::selective(usual());
-        let buffer = t.buffer(100, Access::LOCAL_WRITE);
+        let buffer = t.buffer(bytes, Access::LOCAL_WRITE);
         for i in 0..count {
             t.post(i.into(), SendOp::Send, buffer);
         }

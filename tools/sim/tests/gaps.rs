@@ -263,7 +263,7 @@ fn while_a_request_waits_for_its_receiver_nothing_is_kept() {
 
 #[test]
 fn only_what_is_missing_is_sent_again() {
-    let mut t = Tester::with_sends(8);
+    let mut t = Tester::with_sends(8, 100);
     t.selective_ack(1, &[3, 5, 6, 7]);
     assert_eq!(t.again(), [2, 4]);
 
@@ -281,7 +281,7 @@ fn only_what_is_missing_is_sent_again() {
 
 #[test]
 fn what_few_have_overtaken_is_waited_for() {
-    let mut t = Tester::with_sends(3);
+    let mut t = Tester::with_sends(3, 100);
     t.selective_ack(0, &[2]);
     t.none();
     // A quarter of the round trip.
@@ -293,7 +293,7 @@ fn what_few_have_overtaken_is_waited_for() {
 
 #[test]
 fn malformed_and_absurd_ones_change_nothing() {
-    let mut t = Tester::with_sends(6);
+    let mut t = Tester::with_sends(6, 100);
     let far = [0xff; 256];
     for bitmap in [
         &[0, 0, 0, 0][..],

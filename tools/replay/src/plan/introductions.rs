@@ -14,13 +14,11 @@ pub(super) fn noted(events: Vec<Timed<'_>>) -> Vec<Timed<'_>> {
     let mut place = Some(0);
     let mut is_set = false;
     for timed in events {
-        let mut plain = false;
-        match &timed.event {
+        let belongs_behind = match &timed.event {
+            // A connection begins, or the capture does.
             Event::SetTo(set) => {
-                let anew = matches!(set.state, QpState::Reset | QpState::Init) || !is_set;
-                is_set = true;
-                plain = anew;
-                place = place.or(anew.then_some(0));
+                let first = !std::mem::replace(&mut is_set, true);
+                first || matches!(set.state, QpState::Reset | QpState::Init)
             }
             Event::Sent(packet) if packet.bth.selective => {
                 if let Some(place) = place.take() {
@@ -28,12 +26,15 @@ pub(super) fn noted(events: Vec<Timed<'_>>) -> Vec<Timed<'_>> {
                     let event = Event::Introduced;
                     noted.insert(place, Timed { time, event });
                 }
+                false
             }
-            Event::Sent(packet) => plain = packet.info.is_request() || packet.info.is_response(),
-            _ => {}
-        }
+            Event::Sent(packet) => {
+                place.is_some() && (packet.info.is_request() || packet.info.is_response())
+            }
+            _ => false,
+        };
         noted.push(timed);
-        if plain && place.is_some() {
+        if belongs_behind {
             place = Some(noted.len());
         }
     }
