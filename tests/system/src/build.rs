@@ -24,7 +24,7 @@ const DEVICE: usize = 4;
 
 /// All that is installed. They are asked of cargo together: the features of what they all depend on
 /// follow from what is built at once, and each other choice would build most of it again.
-const ALL: [&str; PRODUCT.len() + 2] = {
+pub(crate) const ALL: [&str; PRODUCT.len() + 2] = {
     let [ferroce, daemon, provider, shim, ibta, plugin] = PRODUCT;
     let [exs, direct] = [EXS.package, DIRECT.package];
     [ferroce, daemon, provider, shim, ibta, plugin, exs, direct]

@@ -8,6 +8,7 @@
 mod circles;
 mod commits;
 mod declared;
+mod features;
 mod gate;
 mod links;
 mod pages;
@@ -50,6 +51,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("lint/advisories", advisories),
     ];
 
+    cases.extend(features::cases());
     cases.extend(declared::cases());
     cases.extend(targets::cases());
     cases.extend(links::cases());
