@@ -103,9 +103,13 @@ impl From<Ending> for Endings {
 /// What may run at the same time as a case, in a network namespace of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Company {
-    /// Nothing: it keeps all processors busy, looks at times, or may need the machine's own
-    /// network.
+    /// Nothing: it keeps all processors busy, or looks at times.
     Alone,
+    /// What is [`Company::Apart`]: it needs the machine's own network, as it fetches or installs.
+    AtHome,
+    /// Cases that are [`Company::AtHome`]: it has a machine of its own, which keeps one processor
+    /// busy for minutes.
+    Apart,
     /// Cases of other groups and of other places. Those of one place follow each other, so that the
     /// place is brought up once.
     ByPlace,

@@ -8,8 +8,10 @@ pub use shard::Shard;
 pub use worker::work;
 
 use std::iter;
+use std::mem;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
@@ -24,7 +26,7 @@ use crate::lab::Lab;
 use crate::packages::{self, Need};
 use crate::programs::suite;
 use crate::run::worker::Ended;
-use crate::run::workers::{Work, Workers};
+use crate::run::workers::{Work, Worker, Workers};
 
 /// Cases that run rdma-core's suite beside others.
 const SUITES: &str = "memcheck/pyverbs";
@@ -128,7 +130,12 @@ struct Plan {
     first: Vec<Case>,
     /// What may run beside each other.
     beside: Vec<Lot>,
-    last: Vec<Case>,
+    /// What looks at times.
+    alone: Vec<Case>,
+    /// What needs the machine's own network.
+    at_home: Vec<Case>,
+    /// What runs beside that, on a machine of its own.
+    apart: Vec<Case>,
 }
 
 impl Plan {
@@ -139,8 +146,10 @@ impl Plan {
         let mut plan = Plan::default();
         for (group, case) in cases {
             match case.company.unwrap_or(group.company) {
-                Company::Alone if group.product => plan.last.push(case),
+                Company::Alone if group.product => plan.alone.push(case),
                 Company::Alone => plan.first.push(case),
+                Company::AtHome => plan.at_home.push(case),
+                Company::Apart => plan.apart.push(case),
                 Company::ByPlace => {
                     plan.put_beside(place_of(&case.name).to_owned(), group.waits, case);
                 }
@@ -148,24 +157,37 @@ impl Plan {
             }
         }
 
+        // A group as one is long. Begun late, it would be all that there still is.
+        plan.beside.sort_by_key(|lot| lot.name.contains('/'));
         match shard {
             Some(shard) => plan.share(shard),
             None => plan,
         }
     }
 
+    /// All cases that do not come in lots.
+    fn single(&mut self) -> [&mut Vec<Case>; 4] {
+        [
+            &mut self.first,
+            &mut self.alone,
+            &mut self.at_home,
+            &mut self.apart,
+        ]
+    }
+
     /// What a shard has of it.
-    fn share(self, shard: Shard) -> Plan {
+    fn share(mut self, shard: Shard) -> Plan {
         let beside = self.beside.iter().map(|lot| lot.cases.len());
-        let alone = self.first.len() + self.last.len();
-        let sizes: Vec<usize> = beside.chain(iter::repeat_n(1, alone)).collect();
+        let sizes: Vec<usize> = beside
+            .chain(iter::repeat_n(1, self.count_single()))
+            .collect();
         let mut ours = shard.lots(&sizes).into_iter();
         let mut ours = || ours.next().unwrap_or_default();
-        Plan {
-            beside: self.beside.into_iter().filter(|_| ours()).collect(),
-            first: self.first.into_iter().filter(|_| ours()).collect(),
-            last: self.last.into_iter().filter(|_| ours()).collect(),
+        self.beside.retain(|_| ours());
+        for cases in self.single() {
+            cases.retain(|_| ours());
         }
+        self
     }
 
     fn put_beside(&mut self, lot: String, waits: bool, case: Case) {
@@ -181,7 +203,14 @@ impl Plan {
 
     fn len(&self) -> usize {
         let beside = self.beside.iter().map(|lot| lot.cases.len());
-        self.first.len() + beside.sum::<usize>() + self.last.len()
+        self.count_single() + beside.sum::<usize>()
+    }
+
+    fn count_single(&self) -> usize {
+        [&self.first, &self.alone, &self.at_home, &self.apart]
+            .map(Vec::len)
+            .iter()
+            .sum()
     }
 
     fn run(
@@ -201,10 +230,11 @@ impl Plan {
             let _ = suite::fetch();
         }
 
-        let workers = match jobs.get().min(self.beside.len()) {
+        let jobs = jobs.get();
+        let workers = match jobs.min(self.beside.len()) {
             0 | 1 => None,
-            // One more for those that wait, which leave the processors to the others.
-            jobs => Workers::start(jobs + 1, programs, logs)
+            // Two more for those that wait, which leave the processors to the others.
+            _ => Workers::start(jobs + 2, programs, logs)
                 .inspect_err(|error| println!("one case after the other: {error:#}"))
                 .ok(),
         };
@@ -212,7 +242,7 @@ impl Plan {
         match workers {
             Some(workers) => {
                 let lots = self.beside.iter().map(Lot::work).collect();
-                workers.run(lots, |name, ended| record(name, ended, report));
+                workers.run(lots, jobs, |name, ended| record(name, ended, report));
             }
             None => {
                 for case in self.beside.into_iter().flat_map(|lot| lot.cases) {
@@ -221,8 +251,36 @@ impl Plan {
             }
         }
 
-        for case in self.last {
+        for case in self.alone {
             run_case(case, lab, report);
+        }
+
+        let mut apart = self.apart;
+        let worker = match apart.is_empty() || self.at_home.is_empty() || jobs == 1 {
+            true => None,
+            false => Worker::at_home(programs, logs)
+                .inspect_err(|error| println!("one case after the other: {error:#}"))
+                .ok(),
+        };
+        let (tell, told) = mpsc::channel();
+        let elsewhere = worker.map(|mut worker| {
+            let names = mem::take(&mut apart).into_iter().map(|case| case.name);
+            let names: Vec<String> = names.collect();
+            thread::spawn(move || {
+                for name in names {
+                    let ended = worker.run(&name);
+                    let _ = tell.send((name, ended));
+                }
+            })
+        });
+        for case in self.at_home.into_iter().chain(apart) {
+            run_case(case, lab, report);
+            told.try_iter()
+                .for_each(|(name, ended)| record(&name, ended, report));
+        }
+        if elsewhere.is_some() {
+            told.iter()
+                .for_each(|(name, ended)| record(&name, ended, report));
         }
     }
 }
@@ -272,11 +330,13 @@ mod tests {
         let plan = Plan::new(all(), None);
         assert_eq!(plan.len(), wanted.len());
 
-        let mut planned: Vec<String> = names(&plan.first);
+        let mut planned: Vec<String> = Vec::new();
+        for cases in [&plan.first, &plan.alone, &plan.at_home, &plan.apart] {
+            planned.extend::<Vec<_>>(names(cases));
+        }
         plan.beside
             .iter()
             .for_each(|lot| planned.extend::<Vec<_>>(names(&lot.cases)));
-        planned.extend::<Vec<_>>(names(&plan.last));
         planned.sort();
         let mut sorted = wanted;
         sorted.sort();

@@ -1,6 +1,6 @@
 //! Cases beside each other: processes of this program, each in a network namespace of its own with
-//! a loopback device of its own, so that all may use the same addresses and ports. The other side
-//! of what is said here is [`crate::run::worker`].
+//! a loopback device of its own, so that all may use the same addresses and ports; or one in the
+//! machine's. The other side of what is said here is [`crate::run::worker`].
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -17,6 +17,13 @@ use crate::run::worker::{Ended, READY};
 
 /// The processes.
 pub(super) struct Workers(Vec<Worker>);
+
+/// Whose network a process is in.
+#[derive(Clone, Copy)]
+enum Network {
+    Own,
+    Machines,
+}
 
 /// Cases that follow each other in one process.
 pub(super) struct Work {
@@ -35,28 +42,30 @@ impl Workers {
     pub(super) fn start(count: usize, programs: &Path, logs: &Path) -> Result<Workers> {
         build::fetch();
         (1..=count)
-            .map(|number| Worker::start(programs, &logs.join(format!("worker-{number}"))))
+            .map(|number| {
+                let logs = logs.join(format!("worker-{number}"));
+                Worker::start(programs, &logs, Network::Own)
+            })
             .collect::<Result<_>>()
             .map(Workers)
     }
 
     /// Has the cases of these names run, each lot in one process, and tells how each ended as it
-    /// does. The last process takes only what waits, the others that last.
-    pub(super) fn run(self, lots: Vec<Work>, mut ended: impl FnMut(&str, Ended)) {
+    /// does. So many processes take what waits last, the others nothing else.
+    pub(super) fn run(self, lots: Vec<Work>, computing: usize, mut ended: impl FnMut(&str, Ended)) {
         let lots = Mutex::new(lots);
         let next = |only_what_waits| {
             let mut lots = lots.lock().unwrap_or_else(PoisonError::into_inner);
             next_of(&mut lots, only_what_waits)
         };
 
-        let last = self.0.len() - 1;
         thread::scope(|scope| {
             let (report, reports) = mpsc::channel();
             for (number, mut worker) in self.0.into_iter().enumerate() {
                 let report = report.clone();
                 let next = &next;
                 scope.spawn(move || {
-                    while let Some(lot) = next(number == last) {
+                    while let Some(lot) = next(number >= computing) {
                         for name in lot.names {
                             let ended = worker.run(&name);
                             let _ = report.send((name, ended));
@@ -83,7 +92,7 @@ fn next_of(lots: &mut Vec<Work>, only_what_waits: bool) -> Option<Work> {
 }
 
 /// One process.
-struct Worker {
+pub(super) struct Worker {
     program: Program,
     process: Process,
 }
@@ -92,6 +101,7 @@ struct Worker {
 struct Program {
     programs: PathBuf,
     logs: PathBuf,
+    network: Network,
 }
 
 struct Process {
@@ -102,16 +112,22 @@ struct Process {
 }
 
 impl Worker {
-    fn start(programs: &Path, logs: &Path) -> Result<Worker> {
+    /// Starts one in the machine's network.
+    pub(super) fn at_home(programs: &Path, logs: &Path) -> Result<Worker> {
+        Worker::start(programs, &logs.join("worker-0"), Network::Machines)
+    }
+
+    fn start(programs: &Path, logs: &Path, network: Network) -> Result<Worker> {
         let program = Program {
             programs: programs.to_owned(),
             logs: logs.to_owned(),
+            network,
         };
         let process = program.start()?;
         Ok(Worker { program, process })
     }
 
-    fn run(&mut self, name: &str) -> Ended {
+    pub(super) fn run(&mut self, name: &str) -> Ended {
         self.process.run(name).unwrap_or_else(|error| {
             let again = self.program.start();
             let mut what = format!("the process that ran it is gone: {error:#}");
@@ -130,17 +146,22 @@ impl Worker {
 
 impl Program {
     fn start(&self) -> Result<Process> {
-        let mut command = in_a_namespace();
-        command
-            .arg(std::env::current_exe().context("the path of this program")?)
-            .arg("worker")
-            .args([&self.programs, &self.logs]);
+        let program = std::env::current_exe().context("the path of this program")?;
+        let mut command = match self.network {
+            Network::Machines => Command::new(program),
+            Network::Own => {
+                let mut command = in_a_namespace();
+                command.arg(program);
+                command
+            }
+        };
+        command.arg("worker").args([&self.programs, &self.logs]);
 
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .context("unshare")?;
+            .context("starting a process for cases")?;
         let endings = child.stdout.take().context("no standard output")?;
         let mut process = Process {
             cases: child.stdin.take(),
