@@ -1,6 +1,7 @@
 //! Many queue pairs of one path: they send in turn, nobody waits for ever, and each gets its share.
 
 use super::*;
+use crate::datapath::path::Path;
 use crate::tuning::{TURN_BYTES, TURN_WINDOW};
 use crate::verbs::qp_init::QpInit;
 
@@ -60,6 +61,11 @@ fn in_flight(side: &Side) -> u32 {
     numbers.progress.in_flight
 }
 
+/// The path of the first of two queue pairs.
+fn path_of([from, _]: &[Side; 2]) -> Arc<Path> {
+    from.qp.inner.lock().path.clone().unwrap()
+}
+
 /// What polling brings until `done`, which is shown each completion.
 fn poll_until(pair: &[Side; 2], mut done: impl FnMut(Option<&Wc>) -> bool) {
     let end = Instant::now() + PATIENCE;
@@ -75,6 +81,17 @@ fn poll_until(pair: &[Side; 2], mut done: impl FnMut(Option<&Wc>) -> bool) {
 
 #[test]
 fn each_gets_its_share_and_a_message_is_a_few_packets_there_and_one_back() {
+    // A thread that is without a processor for as long as their patience lasts has turns written
+    // off, and those who wait go on without.
+    let undisturbed = (0..20).any(|_| is_shared());
+    assert!(
+        undisturbed,
+        "turns were written off, in each of twenty runs"
+    );
+}
+
+/// Whether each has had its share; of no meaning where turns were written off.
+fn is_shared() -> bool {
     let pairs = pairs(20);
     let [a, b] = &pairs[0];
     let (mut here, mut there) = (pattern(MESSAGE, 1), vec![0; MESSAGE]);
@@ -95,6 +112,8 @@ fn each_gets_its_share_and_a_message_is_a_few_packets_there_and_one_back() {
     assert!(some.iter().all(|bytes| *bytes >= TURN_WINDOW), "{some:?}");
     assert!(some.iter().sum::<u32>() as usize <= ROOM / 2, "{some:?}");
 
+    let path = path_of(&pairs[0]);
+    let undisturbed = || !path.congestion.turns.were_written_off();
     let mut ended = vec![0_usize; QPS];
     poll_until(&pairs[0], |wc| {
         let Some(wc) = wc else {
@@ -108,10 +127,8 @@ fn each_gets_its_share_and_a_message_is_a_few_packets_there_and_one_back() {
 
         // All of them have had as many turns, but for one.
         let (least, most) = (ended.iter().min().unwrap(), ended.iter().max().unwrap());
-        assert!(
-            (most - least) * MESSAGE <= 2 * TURN_BYTES as usize,
-            "{ended:?}"
-        );
+        let even = (most - least) * MESSAGE <= 2 * TURN_BYTES as usize;
+        assert!(even || !undisturbed(), "{ended:?}");
         true
     });
     assert!(here == there);
@@ -123,6 +140,7 @@ fn each_gets_its_share_and_a_message_is_a_few_packets_there_and_one_back() {
         messages * (MESSAGE / 1024) as u64
     );
     assert!(b.count(Counter::TxPackets) <= 2 * messages);
+    undisturbed()
 }
 
 #[test]
@@ -195,7 +213,7 @@ fn whoever_leaves_the_queue_leaves_no_gap() {
         ended += usize::from(wc.is_some());
         ended == wanted
     });
-    let path = pairs[2][0].qp.inner.lock().path.clone().unwrap();
+    let path = path_of(&pairs[2]);
     let turns = &path.congestion.turns;
     assert_eq!((turns.taken(), turns.are_wanted()), (0, false));
 }
