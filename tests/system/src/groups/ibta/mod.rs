@@ -25,6 +25,9 @@ use crate::lab::Lab;
 const LIMIT: Duration = Duration::from_secs(60);
 /// Where the packets of tests that fail are kept, below the current directory.
 const CAPTURES: &str = "ferroce-ibta-captures";
+/// For what is simulated of all tests: the longest, every mutant of each, takes half a minute by
+/// itself.
+const SIMULATED_LIMIT: Duration = Duration::from_secs(180);
 /// For the whole suite in real time, where the machine stands still now and then and tests are run
 /// again for that.
 const SUITE_LIMIT: Duration = Duration::from_secs(900);
@@ -134,7 +137,7 @@ fn run_in(lab: &Lab, dir: &Path, args: &[&str], limit: Duration) -> Result<Finis
 
 /// All must end well, and then nothing is kept.
 fn whole(lab: &mut Lab, args: &[&str]) -> Ending {
-    let (finished, dir) = run(lab, args, LIMIT)?;
+    let (finished, dir) = run(lab, args, SIMULATED_LIMIT)?;
     match finished.success() && !dir.join(CAPTURES).exists() {
         true => Ok(()),
         false => Err(Stop::with("not all is well", &[&finished])),
