@@ -1,6 +1,5 @@
-//! `cargo test`, but that the test programs run beside each other, as many as there are processors
-//! and one that may wait: cargo runs one after the other, and most of them have work for one
-//! processor only.
+//! `cargo test`, but that the test programs run beside each other, as many as there are processors:
+//! cargo runs one after the other, and most of them have work for one processor only.
 //!
 //! Each gets what cargo gives it: the directory of its package, and `CARGO_MANIFEST_DIR`.
 //! cargo-nextest does the same, with a process for each test; it would have to be built anew, for
@@ -111,7 +110,7 @@ pub(crate) fn run(lab: &mut Lab, tests: &Tests, seeds: &str) -> Parts {
     let next = || tests.lock().unwrap_or_else(PoisonError::into_inner).next();
     let all = Mutex::new(Vec::new());
     thread::scope(|scope| {
-        for _ in 0..=thread::available_parallelism().map_or(1, usize::from) {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
                 while let Some((number, tests)) = next() {
                     let ended = one(&tests, seeds, &dir, number);

@@ -11,7 +11,7 @@ use std::iter;
 use std::mem;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::Instant;
 
@@ -255,33 +255,25 @@ impl Plan {
             run_case(case, lab, report);
         }
 
-        let mut apart = self.apart;
-        let worker = match apart.is_empty() || self.at_home.is_empty() || jobs == 1 {
-            true => None,
-            false => Worker::at_home(programs, logs)
+        let (mut here, mut apart) = (self.at_home, self.apart);
+        let others = match jobs > 1 && !here.is_empty() && !apart.is_empty() {
+            true => Worker::at_home(programs, logs)
                 .inspect_err(|error| println!("one case after the other: {error:#}"))
                 .ok(),
+            false => None,
         };
-        let (tell, told) = mpsc::channel();
-        let elsewhere = worker.map(|mut worker| {
-            let names = mem::take(&mut apart).into_iter().map(|case| case.name);
-            let names: Vec<String> = names.collect();
-            thread::spawn(move || {
-                for name in names {
-                    let ended = worker.run(&name);
-                    let _ = tell.send((name, ended));
-                }
-            })
+        let told = others.map(|worker| {
+            let apart = mem::take(&mut apart).into_iter();
+            worker.run_meanwhile(apart.map(|case| case.name).collect())
         });
-        for case in self.at_home.into_iter().chain(apart) {
+        here.extend(apart);
+        for case in here {
             run_case(case, lab, report);
-            told.try_iter()
-                .for_each(|(name, ended)| record(&name, ended, report));
+            let ended = told.iter().flat_map(Receiver::try_iter);
+            ended.for_each(|(name, ended)| record(&name, ended, report));
         }
-        if elsewhere.is_some() {
-            told.iter()
-                .for_each(|(name, ended)| record(&name, ended, report));
-        }
+        let ended = told.iter().flat_map(Receiver::iter);
+        ended.for_each(|(name, ended)| record(&name, ended, report));
     }
 }
 

@@ -5,7 +5,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -127,7 +128,22 @@ impl Worker {
         Ok(Worker { program, process })
     }
 
-    pub(super) fn run(&mut self, name: &str) -> Ended {
+    /// Has the cases of these names run, one after the other, while the caller goes on, who hears of
+    /// each how it ended.
+    pub(super) fn run_meanwhile(mut self, names: Vec<String>) -> Receiver<(String, Ended)> {
+        let (tell, told) = mpsc::channel();
+        thread::spawn(move || {
+            for name in names {
+                let ended = self.run(&name);
+                if tell.send((name, ended)).is_err() {
+                    break;
+                }
+            }
+        });
+        told
+    }
+
+    fn run(&mut self, name: &str) -> Ended {
         self.process.run(name).unwrap_or_else(|error| {
             let again = self.program.start();
             let mut what = format!("the process that ran it is gone: {error:#}");
