@@ -128,8 +128,8 @@ impl Worker {
         Ok(Worker { program, process })
     }
 
-    /// Has the cases of these names run, one after the other, while the caller goes on, who hears of
-    /// each how it ended.
+    /// Has the cases of these names run, one after the other, while the caller goes on, who hears
+    /// of each how it ended.
     pub(super) fn run_meanwhile(mut self, names: Vec<String>) -> Receiver<(String, Ended)> {
         let (tell, told) = mpsc::channel();
         thread::spawn(move || {
