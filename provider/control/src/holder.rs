@@ -9,8 +9,8 @@ use crate::process;
 
 /// The most processes that a message names.
 const NAMED: usize = 3;
-/// How often a table is read, as it changes meanwhile. Where others open and close sockets all the
-/// time, and threads are interrupted between two parts, one reading of five may miss a socket.
+/// How often a table is read, as it changes meanwhile: where others open and close sockets all the
+/// time, four readings have all missed a socket that was there, once in some thousand looks.
 const READINGS: usize = 8;
 /// Room for a table, in bytes: some five hundred sockets.
 const TABLE: usize = 64 << 10;

@@ -139,7 +139,8 @@ fn is_shared() -> bool {
         a.count(Counter::TxPackets),
         messages * (MESSAGE / 1024) as u64
     );
-    assert!(b.count(Counter::TxPackets) <= 2 * messages);
+    let few = b.count(Counter::TxPackets) <= 2 * messages;
+    assert!(few || !undisturbed(), "more than two for a message");
     undisturbed()
 }
 
