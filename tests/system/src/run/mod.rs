@@ -166,13 +166,8 @@ impl Plan {
     }
 
     /// All cases that do not come in lots.
-    fn single(&mut self) -> [&mut Vec<Case>; 4] {
-        [
-            &mut self.first,
-            &mut self.alone,
-            &mut self.at_home,
-            &mut self.apart,
-        ]
+    fn single(&self) -> [&Vec<Case>; 4] {
+        [&self.first, &self.alone, &self.at_home, &self.apart]
     }
 
     /// What a shard has of it.
@@ -184,7 +179,12 @@ impl Plan {
         let mut ours = shard.lots(&sizes).into_iter();
         let mut ours = || ours.next().unwrap_or_default();
         self.beside.retain(|_| ours());
-        for cases in self.single() {
+        for cases in [
+            &mut self.first,
+            &mut self.alone,
+            &mut self.at_home,
+            &mut self.apart,
+        ] {
             cases.retain(|_| ours());
         }
         self
@@ -207,10 +207,7 @@ impl Plan {
     }
 
     fn count_single(&self) -> usize {
-        [&self.first, &self.alone, &self.at_home, &self.apart]
-            .map(Vec::len)
-            .iter()
-            .sum()
+        self.single().map(Vec::len).iter().sum()
     }
 
     fn run(
@@ -323,7 +320,7 @@ mod tests {
         assert_eq!(plan.len(), wanted.len());
 
         let mut planned: Vec<String> = Vec::new();
-        for cases in [&plan.first, &plan.alone, &plan.at_home, &plan.apart] {
+        for cases in plan.single() {
             planned.extend::<Vec<_>>(names(cases));
         }
         plan.beside
