@@ -68,10 +68,10 @@ const SANITIZERS: &[Compiler] = &[
         options: &["-fsanitize=thread"],
     },
 ];
-/// Parts of rdma-core's suite, which frees what it makes.
+/// Files of rdma-core's suite, which frees what it makes.
 const SUITES: &[&str] = &[
     "test_mr",
-    "test_qp.",
+    "test_qp",
     "test_cqex",
     "test_parent_domain",
     "test_qpex",
@@ -116,7 +116,7 @@ pub(crate) fn cases() -> Vec<Case> {
     });
     let suites = SUITES
         .iter()
-        .map(|part| Case::new(format!("memcheck/pyverbs {part}"), |lab| pyverbs(lab, part)));
+        .map(|name| Case::new(format!("memcheck/pyverbs {name}"), |lab| pyverbs(lab, name)));
     let sanitizers = SANITIZERS.iter().map(|compiler| {
         let words = compiler.options.join(" ");
         let name = format!("memcheck/shared.c with {} {words}", compiler.program);
@@ -240,21 +240,21 @@ fn program(lab: &mut Lab, name: &str, tests: &[&str]) -> Ending {
     clean(&dir, runs.len(), Leaks::Allowed)
 }
 
-fn pyverbs(lab: &mut Lab, part: &str) -> Ending {
-    let suite = Suite::unpack()?;
+fn pyverbs(lab: &mut Lab, module: &str) -> Ending {
+    let suite = Suite::unpack_module(module)?;
     let dir = lab.case_dir()?;
     let words = valgrind::command(&dir);
     let mut command = lab.site(Place::OneDaemon)?.client().run(&words[0]);
     command
         .args(&words[1..])
+        // By these, before each test, the suite looks for addresses: they are none of ours.
+        .arg("--trace-children-skip=*/ip,*/ls")
         .args([
             "/usr/bin/python3",
             "run_tests.py",
             "--dev",
             "ferroce0",
             "-v",
-            "-k",
-            part,
         ])
         // Python's own allocator would hide what is inside its arenas.
         .env("PYTHONMALLOC", "malloc")

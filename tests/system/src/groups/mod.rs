@@ -172,8 +172,8 @@ pub(crate) const GROUPS: &[Group] = &[
         about: "killed processes, hostile datagrams, unusual environments",
         needs: packages::VERBS,
         product: true,
-        company: Company::Alone,
-        waits: false,
+        company: Company::ByPlace,
+        waits: true,
         cases: robust::cases,
     },
     Group {

@@ -40,6 +40,26 @@ impl Suite {
         Self::unpack_without(|name| name.starts_with("test_") && !name.starts_with(CONNECTIONS))
     }
 
+    /// The tests of one file, `test_mr` for example, compiled: who runs Python slowly loads and
+    /// compiles no others.
+    pub(crate) fn unpack_module(module: &str) -> Result<Suite> {
+        let file = format!("{module}.py");
+        let other = |name: &str| name.starts_with("test_") && name.trim_end_matches(".gz") != file;
+        let suite = Self::unpack_without(other)?;
+        if !suite.tests().join(&file).exists() {
+            bail!("{PACKAGE} has no {file} below /{SHIPPED}");
+        }
+        let compiled = Command::new("/usr/bin/python3")
+            .args(["-m", "compileall", "-q", "."])
+            .current_dir(suite.tests())
+            .status()
+            .context("compiling the suite")?;
+        match compiled.success() {
+            true => Ok(suite),
+            false => bail!("Python does not compile {file}"),
+        }
+    }
+
     /// All of it.
     pub(crate) fn unpack_all() -> Result<Suite> {
         Self::unpack_without(|_| false)

@@ -8,10 +8,9 @@ pub use shard::Shard;
 pub use worker::work;
 
 use std::iter;
-use std::mem;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
@@ -26,7 +25,7 @@ use crate::lab::Lab;
 use crate::packages::{self, Need};
 use crate::programs::suite;
 use crate::run::worker::Ended;
-use crate::run::workers::{Work, Worker, Workers};
+use crate::run::workers::{Priority, Work, Worker, Workers};
 
 /// Cases that run rdma-core's suite beside others.
 const SUITES: &str = "memcheck/pyverbs";
@@ -136,6 +135,8 @@ struct Plan {
     at_home: Vec<Case>,
     /// What runs beside that, on a machine of its own.
     apart: Vec<Case>,
+    /// What computes beside both.
+    background: Vec<Case>,
 }
 
 impl Plan {
@@ -150,6 +151,7 @@ impl Plan {
                 Company::Alone => plan.first.push(case),
                 Company::AtHome => plan.at_home.push(case),
                 Company::Apart => plan.apart.push(case),
+                Company::Background => plan.background.push(case),
                 Company::ByPlace => {
                     plan.put_beside(place_of(&case.name).to_owned(), group.waits, case);
                 }
@@ -166,8 +168,14 @@ impl Plan {
     }
 
     /// All cases that do not come in lots.
-    fn single(&self) -> [&Vec<Case>; 4] {
-        [&self.first, &self.alone, &self.at_home, &self.apart]
+    fn single(&self) -> [&Vec<Case>; 5] {
+        [
+            &self.first,
+            &self.alone,
+            &self.at_home,
+            &self.apart,
+            &self.background,
+        ]
     }
 
     /// What a shard has of it.
@@ -184,6 +192,7 @@ impl Plan {
             &mut self.alone,
             &mut self.at_home,
             &mut self.apart,
+            &mut self.background,
         ] {
             cases.retain(|_| ours());
         }
@@ -252,25 +261,37 @@ impl Plan {
             run_case(case, lab, report);
         }
 
-        let (mut here, mut apart) = (self.at_home, self.apart);
-        let others = match jobs > 1 && !here.is_empty() && !apart.is_empty() {
-            true => Worker::at_home(programs, logs)
-                .inspect_err(|error| println!("one case after the other: {error:#}"))
-                .ok(),
-            false => None,
-        };
-        let told = others.map(|worker| {
-            let apart = mem::take(&mut apart).into_iter();
-            worker.run_meanwhile(apart.map(|case| case.name).collect())
-        });
-        here.extend(apart);
+        let mut here = self.at_home;
+        let meanwhile = [
+            (Priority::Usual, "worker-apart", self.apart),
+            (Priority::Low, "worker-background", self.background),
+        ];
+        let company = jobs > 1 && !here.is_empty();
+        let (tell, told) = mpsc::channel();
+        for (priority, name, cases) in meanwhile {
+            let worker = match company && !cases.is_empty() {
+                true => Worker::at_home(programs, &logs.join(name), priority)
+                    .inspect_err(|error| println!("one case after the other: {error:#}"))
+                    .ok(),
+                false => None,
+            };
+            match worker {
+                Some(worker) => {
+                    let names = cases.into_iter().map(|case| case.name).collect();
+                    worker.run_meanwhile(names, tell.clone());
+                }
+                None => here.extend(cases),
+            }
+        }
+
+        drop(tell);
         for case in here {
             run_case(case, lab, report);
-            let ended = told.iter().flat_map(Receiver::try_iter);
+            let ended = told.try_iter();
             ended.for_each(|(name, ended)| record(&name, ended, report));
         }
-        let ended = told.iter().flat_map(Receiver::iter);
-        ended.for_each(|(name, ended)| record(&name, ended, report));
+        told.iter()
+            .for_each(|(name, ended)| record(&name, ended, report));
     }
 }
 

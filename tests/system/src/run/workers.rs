@@ -5,7 +5,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -24,6 +24,13 @@ pub(super) struct Workers(Vec<Worker>);
 enum Network {
     Own,
     Machines,
+}
+
+/// Who has the processors first.
+#[derive(Clone, Copy)]
+pub(super) enum Priority {
+    Usual,
+    Low,
 }
 
 /// Cases that follow each other in one process.
@@ -45,7 +52,7 @@ impl Workers {
         (1..=count)
             .map(|number| {
                 let logs = logs.join(format!("worker-{number}"));
-                Worker::start(programs, &logs, Network::Own)
+                Worker::start(programs, &logs, Network::Own, Priority::Usual)
             })
             .collect::<Result<_>>()
             .map(Workers)
@@ -103,6 +110,7 @@ struct Program {
     programs: PathBuf,
     logs: PathBuf,
     network: Network,
+    priority: Priority,
 }
 
 struct Process {
@@ -114,15 +122,16 @@ struct Process {
 
 impl Worker {
     /// Starts one in the machine's network.
-    pub(super) fn at_home(programs: &Path, logs: &Path) -> Result<Worker> {
-        Worker::start(programs, &logs.join("worker-0"), Network::Machines)
+    pub(super) fn at_home(programs: &Path, logs: &Path, priority: Priority) -> Result<Worker> {
+        Worker::start(programs, logs, Network::Machines, priority)
     }
 
-    fn start(programs: &Path, logs: &Path, network: Network) -> Result<Worker> {
+    fn start(programs: &Path, logs: &Path, network: Network, priority: Priority) -> Result<Worker> {
         let program = Program {
             programs: programs.to_owned(),
             logs: logs.to_owned(),
             network,
+            priority,
         };
         let process = program.start()?;
         Ok(Worker { program, process })
@@ -130,8 +139,7 @@ impl Worker {
 
     /// Has the cases of these names run, one after the other, while the caller goes on, who hears
     /// of each how it ended.
-    pub(super) fn run_meanwhile(mut self, names: Vec<String>) -> Receiver<(String, Ended)> {
-        let (tell, told) = mpsc::channel();
+    pub(super) fn run_meanwhile(mut self, names: Vec<String>, tell: Sender<(String, Ended)>) {
         thread::spawn(move || {
             for name in names {
                 let ended = self.run(&name);
@@ -140,7 +148,6 @@ impl Worker {
                 }
             }
         });
-        told
     }
 
     fn run(&mut self, name: &str) -> Ended {
@@ -163,9 +170,14 @@ impl Worker {
 impl Program {
     fn start(&self) -> Result<Process> {
         let program = std::env::current_exe().context("the path of this program")?;
-        let mut command = match self.network {
-            Network::Machines => Command::new(program),
-            Network::Own => {
+        let mut command = match (self.network, self.priority) {
+            (Network::Machines, Priority::Usual) => Command::new(program),
+            (Network::Machines, Priority::Low) => {
+                let mut command = Command::new("nice");
+                command.args(["-n", "19"]).arg(program);
+                command
+            }
+            (Network::Own, _) => {
                 let mut command = in_a_namespace();
                 command.arg(program);
                 command

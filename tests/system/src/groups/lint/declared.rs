@@ -4,7 +4,7 @@ use std::process::Command;
 
 use super::gate::{LIMIT, missing, succeeds};
 use crate::build;
-use crate::harness::case::{Case, Ending};
+use crate::harness::case::{Case, Company, Ending};
 use crate::harness::process;
 use crate::lab::Lab;
 
@@ -12,7 +12,7 @@ use crate::lab::Lab;
 const DECLARED: &str = env!("CARGO_PKG_RUST_VERSION");
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case::new("lint/declared Rust version", declared)]
+    vec![Case::new("lint/declared Rust version", declared).in_company(Company::Background)]
 }
 
 /// Libraries and programs build with it. The tests need not: who only builds has no use for them.

@@ -3,7 +3,7 @@
 
 use super::gate::{missing, succeeds};
 use crate::build;
-use crate::harness::case::Case;
+use crate::harness::case::{Case, Company};
 use crate::portable::Target;
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -16,7 +16,7 @@ pub(crate) fn cases() -> Vec<Case> {
 /// What differs between architectures and C libraries are types above all, which the compiler sees
 /// without linking.
 fn elsewhere(name: &'static str, target: Target) -> Case {
-    Case::new(name, move |lab| {
+    let case = Case::new(name, move |lab| {
         target.ensure().map_err(|error| {
             let target = target.name();
             missing(format!("no Rust library for {target}: {error:#}"))
@@ -28,5 +28,6 @@ fn elsewhere(name: &'static str, target: Target) -> Case {
         }
         command.env("RUSTFLAGS", format!("-D warnings {}", target.flags()));
         succeeds(lab, command)
-    })
+    });
+    case.in_company(Company::Background)
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::harness::case::{Case, Ending, Stop, expect};
+use crate::harness::case::{Case, Company, Ending, Stop, expect};
 use crate::lab::host::Host;
 use crate::lab::marks::{self, Came};
 use crate::lab::{Lab, Place, Site};
@@ -30,7 +30,8 @@ const PROGRAMS: [&str; 4] = [
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("robust/veth-9000/marked packets, dcqcn", answered),
+        // It compares bandwidths.
+        Case::new("robust/veth-9000/marked packets, dcqcn", answered).in_company(Company::Alone),
         Case::new(
             "robust/veth-ipv6-9000/marked packets, dcqcn",
             answered_by_ipv6,

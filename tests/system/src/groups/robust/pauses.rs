@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use crate::chaos;
 use crate::harness::case::expect;
-use crate::harness::case::{Case, Ending, Stop};
+use crate::harness::case::{Case, Company, Ending, Stop};
 use crate::lab::Lab;
 use crate::lab::host::Host;
 use crate::programs::stream::{Streams, all_right, peer_lost};
@@ -22,7 +22,7 @@ const ROUNDS: u32 = 3;
 const STRETCH: &str = "20";
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
+    let cases = [
         Case::new("robust/a stopped peer", lost),
         Case::new("robust/a stopped peer, timeouts stretched", |lab| {
             waited_for(lab, true)
@@ -36,7 +36,9 @@ pub(crate) fn cases() -> Vec<Case> {
             let dir = lab.case_dir()?;
             chaos::short(1, ROUNDS, lab.programs(), &dir)
         }),
-    ]
+    ];
+    // Who else has the processors is not to be taken for what is done here to a peer.
+    cases.map(|case| case.in_company(Company::Alone)).into()
 }
 
 /// Its peer gives it up, with RETRY_EXC, and so does it when it goes on.
