@@ -7,8 +7,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
 
 use clap::{CommandFactory, Parser};
-use ferroce_control::CongestionControl;
-use ferroce_control::{RuntimeDir, udp};
+use ferroce_control::{CongestionControl, RuntimeDir, udp};
 use ferroce_fabric::link::Cable;
 use ferroced::config::{AddrSpec, LinkLayer};
 use ferroced::log::Log;

@@ -16,18 +16,12 @@ pub enum CongestionControl {
     Dcqcn,
 }
 
-impl CongestionControl {
-    /// As settings have it.
-    pub fn name(self) -> &'static str {
-        match self {
-            CongestionControl::Aimd => "aimd",
-            CongestionControl::Dcqcn => "dcqcn",
-        }
-    }
-}
-
+/// As settings have it.
 impl fmt::Display for CongestionControl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(match self {
+            CongestionControl::Aimd => "aimd",
+            CongestionControl::Dcqcn => "dcqcn",
+        })
     }
 }
