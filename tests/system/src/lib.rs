@@ -18,6 +18,7 @@ pub mod harness;
 pub mod ibta_rxe;
 pub mod install;
 pub mod interop;
+pub mod interrupt;
 mod lab;
 pub mod package;
 pub mod packages;

@@ -19,11 +19,12 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 use ferroce_system::run::{self, Choice, Shard};
 use ferroce_system::{
-    attack, bench, chaos, compare, demo, groups, guest, ibta_rxe, install, interop, package, pages,
-    portable,
+    attack, bench, chaos, compare, demo, groups, guest, ibta_rxe, install, interop, interrupt,
+    package, pages, portable,
 };
 
 #[derive(Parser)]
@@ -211,7 +212,21 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let command = Cli::parse().command;
+    let done = interrupt::watch().and_then(|()| run_command(command));
+    if let Err(error) = &done {
+        eprintln!("xtask: {error:#}");
+    }
+    interrupt::end_if_come();
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// Whether what was asked for holds.
+fn run_command(command: Command) -> Result<bool> {
+    match command {
         Command::Demo => demo::run().map(|()| true),
         Command::Test {
             groups, list: true, ..
@@ -291,14 +306,5 @@ fn main() -> ExitCode {
             musl,
         } => portable::run(target, &prefix, musl).map(|()| true),
         Command::Install { prefix } => install::run(&prefix).map(|()| true),
-    };
-
-    match done {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("xtask: {error:#}");
-            ExitCode::FAILURE
-        }
     }
 }

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use ferroce_system::build;
+use ferroce_system::{build, interrupt};
 
 /// What is to be done.
 #[derive(clap::Args)]
@@ -140,6 +140,7 @@ pub(crate) fn run(scope: &Scope) -> Result<bool> {
         let commit = output("git", &["describe", "--always", "--dirty"])?;
         let began = Instant::now();
         let good = carry_out(&words, &log)?;
+        interrupt::none_yet()?;
         let row = Row {
             name: part.name,
             words: &words,

@@ -20,6 +20,7 @@ use anyhow::{Context, Result};
 use crate::build;
 use crate::harness::case::Stop;
 use crate::harness::process::Finished;
+use crate::interrupt;
 use crate::lab::Place;
 use crate::lab::host::Host;
 use crate::packages;
@@ -70,6 +71,7 @@ pub fn run(scope: &Scope) -> Result<bool> {
         plan.acts.iter().for_each(|act| println!("  {act}"));
         let dir = logs.join(format!("{round:05}"));
         let findings = play(&plan, scope.seed, &programs, &dir, &mut tally);
+        interrupt::none_yet()?;
         findings
             .iter()
             .for_each(|found| println!("  FOUND {found}"));

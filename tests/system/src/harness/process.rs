@@ -12,6 +12,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde::{Deserialize, Serialize};
 
+use crate::interrupt;
+
 /// A process that runs.
 pub struct Running {
     child: Child,
@@ -65,6 +67,7 @@ pub fn spawn(command: Command, dir: &Path, name: &str) -> Result<Running> {
 
 /// Starts `command` with this input.
 pub fn spawn_with(mut command: Command, input: Stdio, dir: &Path, name: &str) -> Result<Running> {
+    interrupt::none_yet()?;
     let out = dir.join(format!("{name}.out"));
     let err = dir.join(format!("{name}.err"));
     let line = line_of(&command);
@@ -129,7 +132,7 @@ impl Running {
         }
     }
 
-    /// Whether the process ends within `limit`.
+    /// Whether the process ends within `limit`, and before an interruption.
     pub fn ended_within(&mut self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         let pidfd = Pid::from_raw(self.child.id() as i32)
@@ -141,13 +144,13 @@ impl Running {
             }
 
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if left.is_zero() || interrupt::has_come() {
                 return false;
             }
 
             // Without a pidfd (kernels before 5.3) look often instead.
             let slice = if pidfd.is_some() {
-                left
+                left.min(interrupt::GLANCE)
             } else {
                 left.min(Duration::from_millis(5))
             };

@@ -21,6 +21,7 @@ use crate::groups::Group;
 use crate::groups::choose;
 use crate::harness::case::{Case, Company, Endings};
 use crate::harness::report::Report;
+use crate::interrupt;
 use crate::lab::Lab;
 use crate::packages::{self, Need};
 use crate::programs::suite;
@@ -91,6 +92,7 @@ pub fn run(choice: &Choice) -> Result<bool> {
         let plan = Plan::new(choose(&choice.filters)?, choice.shard);
         report.expect(plan.len());
         plan.run(choice.jobs(), &programs, &logs, &mut lab, &mut report);
+        interrupt::none_yet()?;
         // Each round starts from nothing, as a run does.
         lab.vacate();
     }
@@ -303,6 +305,9 @@ fn place_of(name: &str) -> &str {
 }
 
 fn run_case(case: Case, lab: &mut Lab, report: &mut Report) {
+    if interrupt::has_come() {
+        return;
+    }
     let name = case.name.clone();
     let from = Instant::now();
     let endings = case.run(lab);
@@ -315,6 +320,10 @@ fn run_case(case: Case, lab: &mut Lab, report: &mut Report) {
 }
 
 fn record(name: &str, ended: Ended, report: &mut Report) {
+    // What an interruption has ended has not failed.
+    if interrupt::has_come() {
+        return;
+    }
     report.ended(name, ended.took, &ended.logs);
     match ended.endings {
         Endings::One(ending) => report.record(name, ending, ended.took),

@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::build;
 use crate::harness::case::{Endings, Stop};
+use crate::interrupt;
 use crate::run::worker::{Ended, READY};
 
 /// The processes.
@@ -74,10 +75,7 @@ impl Workers {
                 let next = &next;
                 scope.spawn(move || {
                     while let Some(lot) = next(number >= computing) {
-                        for name in lot.names {
-                            let ended = worker.run(&name);
-                            let _ = report.send((name, ended));
-                        }
+                        worker.run_each(lot.names, &report);
                     }
                 });
             }
@@ -140,14 +138,20 @@ impl Worker {
     /// Has the cases of these names run, one after the other, while the caller goes on, who hears
     /// of each how it ended.
     pub(super) fn run_meanwhile(mut self, names: Vec<String>, tell: Sender<(String, Ended)>) {
-        thread::spawn(move || {
-            for name in names {
-                let ended = self.run(&name);
-                if tell.send((name, ended)).is_err() {
-                    break;
-                }
+        thread::spawn(move || self.run_each(names, &tell));
+    }
+
+    /// Has them run until nobody listens any more, or nobody wants to.
+    fn run_each(&mut self, names: Vec<String>, tell: &Sender<(String, Ended)>) {
+        for name in names {
+            if interrupt::has_come() {
+                return;
             }
-        });
+            let ended = self.run(&name);
+            if tell.send((name, ended)).is_err() {
+                return;
+            }
+        }
     }
 
     fn run(&mut self, name: &str) -> Ended {

@@ -1,10 +1,12 @@
 //! Group `robust`: killed processes and hostile datagrams; unusual surroundings are in
 //! `surroundings`, what strangers may try in `strangers` and, at counters, in `counters`, whose
 //! directory it is in `owners`, other users in `trust`, limits in `limits`, stopped peers in
-//! `pauses`, networks that lose packets in `losses`, and that mark them in `marks`.
+//! `pauses`, networks that lose packets in `losses`, and that mark them in `marks`; commands that
+//! are interrupted in `interrupted`.
 
 mod builds;
 mod counters;
+mod interrupted;
 mod limits;
 mod losses;
 mod marks;
@@ -61,6 +63,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(losses::cases());
     cases.extend(marks::cases());
     cases.extend(builds::cases());
+    cases.extend(interrupted::cases());
     cases
 }
 
