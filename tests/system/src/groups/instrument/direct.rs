@@ -24,6 +24,8 @@ const SONAME: &str = "libferroce.so.1";
 const VERSION: &str = "FERROCE_1.0";
 /// What the provider exports for it.
 const DIRECT: &str = "ferroce_direct_1";
+/// A way to recover losses.
+const GO_BACK_N: &str = "go-back-n";
 /// RC's SEND Only and Acknowledge.
 const SEND_ONLY: &str = "4";
 const ACKNOWLEDGE: &str = "17";
@@ -64,10 +66,14 @@ int main(void)
 "#;
 
 pub(super) fn cases() -> Vec<Case> {
-    let places = [Place::OneDaemon, Place::TwoDaemons];
-    let programs = places.map(|place| {
-        let name = format!("instrument/direct/{}/direct.c", place.name());
-        Case::many(name, move |lab| program(lab, place))
+    let ways = [
+        (Place::OneDaemon, GO_BACK_N),
+        (Place::TwoDaemons, GO_BACK_N),
+        (Place::TwoDaemons, "selective"),
+    ];
+    let programs = ways.map(|(place, recovery)| {
+        let name = format!("instrument/direct/{}/direct.c, {recovery}", place.name());
+        Case::many(name, move |lab| program(lab, place, recovery))
     });
     let others = [
         Case::new("instrument/direct/a capture that tshark reads", captured),
@@ -102,15 +108,16 @@ fn compiled() -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-/// All of its tests.
-fn program(lab: &mut Lab, place: Place) -> Parts {
-    let finished = run(lab, place, &[], None)?;
+/// All of its tests. Which packets a loss costs depends on how it is recovered.
+fn program(lab: &mut Lab, place: Place, recovery: &str) -> Parts {
+    let finished = run(lab, place, recovery, &[], None)?;
     Ok(cprogram::endings(&finished))
 }
 
 fn run(
     lab: &mut Lab,
     place: Place,
+    recovery: &str,
     arguments: &[&str],
     capture: Option<&Path>,
 ) -> Result<Finished, Stop> {
@@ -118,7 +125,7 @@ fn run(
     let dir = lab.case_dir()?;
     let site = lab.site(place)?;
     let mut command = site.client().run(&program);
-    command.args(arguments);
+    command.args(arguments).env("FERROCE_RECOVERY", recovery);
     if let Some(file) = capture {
         command.env("CAPTURE_FILE", file);
     }
@@ -132,7 +139,7 @@ fn run(
 /// acknowledgements; and so are its verbs, as entries of a journal.
 fn captured(lab: &mut Lab) -> Ending {
     let file = lab.case_dir()?.join("own.pcapng");
-    let finished = run(lab, Place::OneDaemon, &["capture"], Some(&file))?;
+    let finished = run(lab, Place::OneDaemon, GO_BACK_N, &["capture"], Some(&file))?;
     if !finished.success() {
         return Err(Stop::with("the program fails", &[&finished]));
     }
