@@ -26,7 +26,7 @@ use crate::lab::Lab;
 use crate::packages::{self, Need};
 use crate::programs::suite;
 use crate::run::worker::Ended;
-use crate::run::workers::{Priority, Work, Worker, Workers};
+use crate::run::workers::{Work, Worker, Workers};
 
 /// Cases that run rdma-core's suite beside others.
 const SUITES: &str = "memcheck/pyverbs";
@@ -265,14 +265,14 @@ impl Plan {
 
         let mut here = self.at_home;
         let meanwhile = [
-            (Priority::Usual, "worker-apart", self.apart),
-            (Priority::Low, "worker-background", self.background),
+            ("worker-apart", self.apart),
+            ("worker-background", self.background),
         ];
         let company = jobs > 1 && !here.is_empty();
         let (tell, told) = mpsc::channel();
-        for (priority, name, cases) in meanwhile {
+        for (name, cases) in meanwhile {
             let worker = match company && !cases.is_empty() {
-                true => Worker::at_home(programs, &logs.join(name), priority)
+                true => Worker::at_home(programs, &logs.join(name))
                     .inspect_err(|error| println!("one case after the other: {error:#}"))
                     .ok(),
                 false => None,

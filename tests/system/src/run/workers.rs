@@ -27,13 +27,6 @@ enum Network {
     Machines,
 }
 
-/// Who has the processors first.
-#[derive(Clone, Copy)]
-pub(super) enum Priority {
-    Usual,
-    Low,
-}
-
 /// Cases that follow each other in one process.
 pub(super) struct Work {
     /// They wait more than they compute.
@@ -53,7 +46,7 @@ impl Workers {
         (1..=count)
             .map(|number| {
                 let logs = logs.join(format!("worker-{number}"));
-                Worker::start(programs, &logs, Network::Own, Priority::Usual)
+                Worker::start(programs, &logs, Network::Own)
             })
             .collect::<Result<_>>()
             .map(Workers)
@@ -108,7 +101,6 @@ struct Program {
     programs: PathBuf,
     logs: PathBuf,
     network: Network,
-    priority: Priority,
 }
 
 struct Process {
@@ -120,16 +112,15 @@ struct Process {
 
 impl Worker {
     /// Starts one in the machine's network.
-    pub(super) fn at_home(programs: &Path, logs: &Path, priority: Priority) -> Result<Worker> {
-        Worker::start(programs, logs, Network::Machines, priority)
+    pub(super) fn at_home(programs: &Path, logs: &Path) -> Result<Worker> {
+        Worker::start(programs, logs, Network::Machines)
     }
 
-    fn start(programs: &Path, logs: &Path, network: Network, priority: Priority) -> Result<Worker> {
+    fn start(programs: &Path, logs: &Path, network: Network) -> Result<Worker> {
         let program = Program {
             programs: programs.to_owned(),
             logs: logs.to_owned(),
             network,
-            priority,
         };
         let process = program.start()?;
         Ok(Worker { program, process })
@@ -174,14 +165,9 @@ impl Worker {
 impl Program {
     fn start(&self) -> Result<Process> {
         let program = std::env::current_exe().context("the path of this program")?;
-        let mut command = match (self.network, self.priority) {
-            (Network::Machines, Priority::Usual) => Command::new(program),
-            (Network::Machines, Priority::Low) => {
-                let mut command = Command::new("nice");
-                command.args(["-n", "19"]).arg(program);
-                command
-            }
-            (Network::Own, _) => {
+        let mut command = match self.network {
+            Network::Machines => Command::new(program),
+            Network::Own => {
                 let mut command = in_a_namespace();
                 command.arg(program);
                 command

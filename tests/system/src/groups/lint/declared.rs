@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::gate::{LIMIT, missing, succeeds};
+use super::gate::{LIMIT, in_background, missing, succeeds};
 use crate::build;
 use crate::harness::case::{Case, Company, Ending};
 use crate::harness::process;
@@ -35,5 +35,6 @@ fn declared(lab: &mut Lab) -> Ending {
 
     // The cargo that runs this program is not the one that is asked for.
     check.current_dir(build::workspace()).env_remove("CARGO");
+    in_background(&mut check);
     succeeds(lab, check)
 }
