@@ -12,6 +12,8 @@ use ferroce_engine::{
     Wc,
 };
 
+use crate::processor_time;
+
 /// The path MTU.
 const MTU: usize = 4096;
 /// Messages in progress at most; fewer of long ones.
@@ -33,17 +35,6 @@ fn side(hca: Arc<Hca>) -> Result<Side> {
         max_inline_data: 0,
     };
     Ok(Side::new(hca, RC, cap, 2 * DEPTH as u32)?)
-}
-
-/// What this thread has had of a processor, which others that want one do not change.
-fn processor_time() -> Duration {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `now` is a valid place for the result, and the clock exists in every thread.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut now) };
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
 /// WRITEs messages of `size` bytes for so long, and prints what a packet took.

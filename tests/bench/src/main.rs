@@ -11,12 +11,15 @@
 
 mod connect;
 mod engine;
+mod options;
 mod pingpong;
 mod receiver;
 mod sender;
+mod ways;
 mod word;
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -37,6 +40,17 @@ pub const MEMORY: usize = 8 << 20;
 /// Packets of one GSO send with this payload.
 pub fn segments(payload: usize) -> usize {
     (MAX_DATAGRAM / (HEADER + payload + TRAILER)).min(MAX_SEGMENTS)
+}
+
+/// What this thread has had of a processor, which others that want one do not change.
+pub(crate) fn processor_time() -> Duration {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `now` is a valid place for the result, and the clock exists in every thread.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut now) };
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
 #[derive(Parser)]
@@ -111,6 +125,25 @@ enum Command {
         #[arg(long, default_value_t = 2.0)]
         seconds: f64,
     },
+    /// Send messages to sockets of this program; print the nanoseconds of processor time that handing
+    /// one over takes, and how many arrive in a second
+    Ways {
+        /// How they are handed to the kernel
+        #[arg(long, value_enum)]
+        way: ways::Way,
+        /// Bytes of a message; those of more than 4096 are cut by GSO, at most 15 packets
+        #[arg(long, default_value_t = 2)]
+        size: usize,
+        /// Receiving sockets, which take turns
+        #[arg(long, default_value_t = 1)]
+        paths: usize,
+        /// Messages that are ready at the same time
+        #[arg(long, default_value_t = 16)]
+        batch: usize,
+        /// How long
+        #[arg(long, default_value_t = 2.0)]
+        seconds: f64,
+    },
     /// Hand a word of memory from one thread to another and back; print the time of a round in
     /// microseconds
     Word {
@@ -142,6 +175,19 @@ fn main() -> Result<()> {
         } => pingpong::ask(address, size, count),
         Command::Connect { address, count } => connect::run(address, count),
         Command::Engine { size, seconds } => engine::run(size, seconds),
+        Command::Ways {
+            way,
+            size,
+            paths,
+            batch,
+            seconds,
+        } => ways::run(&ways::Task {
+            way,
+            size,
+            paths,
+            batch,
+            seconds,
+        }),
         Command::Word { rounds } => {
             word::run(rounds);
             Ok(())

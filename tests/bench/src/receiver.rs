@@ -1,7 +1,6 @@
 //! The receiving end: a multishot receive into provided buffers, GRO on, every payload copied into
 //! its place.
 
-use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -12,6 +11,7 @@ use io_uring::types::{BufRingEntry, Fd, RecvMsgOut};
 use io_uring::{IoUring, cqueue, opcode};
 use socket2::Socket;
 
+use crate::options::enable_gro;
 use crate::{HEADER, MAX_DATAGRAM, TRAILER};
 
 const BUFFERS: u16 = 16;
@@ -172,29 +172,6 @@ impl Ring {
             self.tail = self.tail.wrapping_add(1);
             (*BufRingEntry::tail(entries).cast::<AtomicU16>()).store(self.tail, Ordering::Release);
         }
-    }
-}
-
-fn enable_gro(socket: &UdpSocket) -> Result<()> {
-    const UDP_GRO: libc::c_int = 104;
-
-    let on: libc::c_int = 1;
-
-    // SAFETY: the option takes an int, which outlives the call.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_UDP,
-            UDP_GRO,
-            (&raw const on).cast(),
-            size_of_val(&on) as libc::socklen_t,
-        )
-    };
-
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error().into())
     }
 }
 

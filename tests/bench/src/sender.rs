@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use socket2::{MsgHdr, SockAddr, Socket};
 
+use crate::options::set_segment_size;
 use crate::{HEADER, TRAILER, segments};
 
 /// Bytes in flight that have not been acknowledged for so long are lost.
@@ -95,29 +96,6 @@ pub(crate) fn run(
     }
 
     Ok(())
-}
-
-fn set_segment_size(socket: &Socket, bytes: usize) -> Result<()> {
-    const UDP_SEGMENT: libc::c_int = 103;
-
-    let value = bytes as libc::c_int;
-
-    // SAFETY: the option takes an int, which outlives the call.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_UDP,
-            UDP_SEGMENT,
-            (&raw const value).cast(),
-            size_of_val(&value) as libc::socklen_t,
-        )
-    };
-
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error().into())
-    }
 }
 
 fn wait_readable(socket: &UdpSocket) -> Result<()> {

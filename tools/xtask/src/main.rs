@@ -125,8 +125,12 @@ enum Command {
         /// program
         #[arg(long, conflicts_with_all = ["rxe", "json", "loaded"])]
         engine: bool,
+        /// Instead, what it takes to hand messages to the kernel, one by one, several at once and by
+        /// io_uring
+        #[arg(long, conflicts_with_all = ["rxe", "json", "loaded", "engine"])]
+        sends: bool,
         /// Instead, draw bandwidth and latency over size, queue pairs and loss, into this directory
-        #[arg(long, value_name = "DIR", conflicts_with_all = ["rxe", "json", "loaded", "engine"])]
+        #[arg(long, value_name = "DIR", conflicts_with_all = ["rxe", "json", "loaded", "engine", "sends"])]
         html: Option<PathBuf>,
     },
     /// Run the conformance suite against rdma_rxe in an emulated guest, and write
@@ -269,6 +273,9 @@ fn run_command(command: Command) -> Result<bool> {
             quick,
             ..
         } => bench::engine_alone(quick).map(|()| true),
+        Command::Bench {
+            sends: true, quick, ..
+        } => bench::ways_to_send(quick).map(|()| true),
         Command::Bench {
             html: Some(dir),
             quick,

@@ -13,6 +13,7 @@ mod measure;
 mod race;
 mod rxe;
 mod table;
+mod ways;
 mod yardsticks;
 
 pub use curves::run as curves;
@@ -20,6 +21,7 @@ pub use engine::run as engine_alone;
 pub use loaded::{STRANGERS, run as beside_others};
 pub use race::inside as race_inside;
 pub use rxe::run as against_rxe;
+pub use ways::run as ways_to_send;
 
 use std::fs;
 use std::path::Path;

@@ -1,0 +1,36 @@
+//! Options of UDP sockets that no library knows.
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+use anyhow::Result;
+
+const UDP_SEGMENT: libc::c_int = 103;
+const UDP_GRO: libc::c_int = 104;
+
+/// What is sent at once is cut into packets of so many bytes.
+pub(crate) fn set_segment_size(socket: &impl AsRawFd, bytes: usize) -> Result<()> {
+    set(socket, UDP_SEGMENT, bytes as libc::c_int)
+}
+
+/// Packets of a flow are received at once.
+pub(crate) fn enable_gro(socket: &impl AsRawFd) -> Result<()> {
+    set(socket, UDP_GRO, 1)
+}
+
+fn set(socket: &impl AsRawFd, option: libc::c_int, value: libc::c_int) -> Result<()> {
+    // SAFETY: both options take an int, which outlives the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_UDP,
+            option,
+            (&raw const value).cast(),
+            size_of_val(&value) as libc::socklen_t,
+        )
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error().into()),
+    }
+}
