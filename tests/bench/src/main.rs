@@ -125,8 +125,8 @@ enum Command {
         #[arg(long, default_value_t = 2.0)]
         seconds: f64,
     },
-    /// Send messages to sockets of this program; print the nanoseconds of processor time that handing
-    /// one over takes, and how many arrive in a second
+    /// Send messages to sockets of this program; print the nanoseconds of processor time that
+    /// handing one over takes, and how many arrive in a second
     Ways {
         /// How they are handed to the kernel
         #[arg(long, value_enum)]
