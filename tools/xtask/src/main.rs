@@ -125,8 +125,8 @@ enum Command {
         /// program
         #[arg(long, conflicts_with_all = ["rxe", "json", "loaded"])]
         engine: bool,
-        /// Instead, what it takes to hand messages to the kernel, one by one, several at once and by
-        /// io_uring
+        /// Instead, what it takes to hand messages to the kernel, one by one, several at once and
+        /// by io_uring
         #[arg(long, conflicts_with_all = ["rxe", "json", "loaded", "engine"])]
         sends: bool,
         /// Instead, draw bandwidth and latency over size, queue pairs and loss, into this directory
