@@ -36,6 +36,8 @@ fn interrupted(lab: &mut Lab, signal: Signal) -> Ending {
     let mut demo = process::spawn(command, &dir, "demo")?;
     let up = demo.wait_until(LIMIT, |demo| demo.output().contains("ferroced is up at"));
     let began = !of(place.path()).is_empty();
+    // Twice, as timeout(1) does.
+    demo.signal(signal);
     demo.signal(signal);
     let demo = demo.finish(SOON);
     if !up || !began {
