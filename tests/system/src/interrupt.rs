@@ -19,8 +19,9 @@ pub(crate) const GLANCE: Duration = Duration::from_millis(200);
 /// After so long a signal is a second one.
 const MOMENT: Duration = Duration::from_secs(1);
 
-static COME: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
-/// Which one came.
+const NONE: usize = 0;
+
+/// The one that came.
 static SIGNAL: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
 
 /// The next one is to end the process.
@@ -34,7 +35,6 @@ static IMPATIENT: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 pub fn watch() -> Result<()> {
     for signal in [SIGINT, SIGTERM] {
         flag::register_conditional_default(signal, Arc::clone(&IMPATIENT)).context("signals")?;
-        flag::register(signal, Arc::clone(&COME)).context("signals")?;
         flag::register_usize(signal, Arc::clone(&SIGNAL), signal as usize).context("signals")?;
     }
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("signals")?;
@@ -48,7 +48,7 @@ pub fn watch() -> Result<()> {
 
 /// Whether an end is wanted.
 pub(crate) fn has_come() -> bool {
-    COME.load(Ordering::SeqCst)
+    SIGNAL.load(Ordering::SeqCst) != NONE
 }
 
 /// Nothing, unless an end is wanted.
