@@ -105,15 +105,14 @@ impl From<Ending> for Endings {
 pub enum Company {
     /// Nothing: it keeps all processors busy, or looks at times.
     Alone,
-    /// What is [`Company::Apart`] or in the [`Company::Background`]: it needs the machine's own
-    /// network, as it fetches or installs.
+    /// What is [`Company::Apart`]: it needs the machine's own network, as it fetches or installs.
     AtHome,
-    /// Cases that are [`Company::AtHome`]: it has a machine of its own, which keeps one processor
-    /// busy for minutes.
+    /// As [`Company::AtHome`], after all that are so: it compiles for minutes, and nothing that the
+    /// others find is to depend on how long they wait for cargo's locks.
+    AtEnd,
+    /// Cases that are [`Company::AtHome`] or [`Company::AtEnd`]: it has a machine of its own, which
+    /// keeps one processor busy for minutes.
     Apart,
-    /// Cases that are [`Company::AtHome`]: it computes with what these leave of the processors, and
-    /// nothing that it finds depends on how long it takes.
-    Background,
     /// Cases of other groups and of other places. Those of one place follow each other, so that the
     /// place is brought up once.
     ByPlace,

@@ -10,7 +10,7 @@ pub use worker::work;
 use std::iter;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::Instant;
 
@@ -135,10 +135,10 @@ struct Plan {
     alone: Vec<Case>,
     /// What needs the machine's own network.
     at_home: Vec<Case>,
-    /// What runs beside that, on a machine of its own.
+    /// What follows that.
+    at_end: Vec<Case>,
+    /// What runs beside both, on a machine of its own.
     apart: Vec<Case>,
-    /// What computes beside both.
-    background: Vec<Case>,
 }
 
 impl Plan {
@@ -152,8 +152,8 @@ impl Plan {
                 Company::Alone if group.product => plan.alone.push(case),
                 Company::Alone => plan.first.push(case),
                 Company::AtHome => plan.at_home.push(case),
+                Company::AtEnd => plan.at_end.push(case),
                 Company::Apart => plan.apart.push(case),
-                Company::Background => plan.background.push(case),
                 Company::ByPlace => {
                     plan.put_beside(place_of(&case.name).to_owned(), group.waits, case);
                 }
@@ -175,8 +175,8 @@ impl Plan {
             &self.first,
             &self.alone,
             &self.at_home,
+            &self.at_end,
             &self.apart,
-            &self.background,
         ]
     }
 
@@ -193,8 +193,8 @@ impl Plan {
             &mut self.first,
             &mut self.alone,
             &mut self.at_home,
+            &mut self.at_end,
             &mut self.apart,
-            &mut self.background,
         ] {
             cases.retain(|_| ours());
         }
@@ -264,36 +264,30 @@ impl Plan {
         }
 
         let mut here = self.at_home;
-        let meanwhile = [
-            ("worker-apart", self.apart),
-            ("worker-background", self.background),
-        ];
-        let company = jobs > 1 && !here.is_empty();
-        let (tell, told) = mpsc::channel();
-        for (name, cases) in meanwhile {
-            let worker = match company && !cases.is_empty() {
-                true => Worker::at_home(programs, &logs.join(name))
-                    .inspect_err(|error| println!("one case after the other: {error:#}"))
-                    .ok(),
-                false => None,
-            };
-            match worker {
-                Some(worker) => {
-                    let names = cases.into_iter().map(|case| case.name).collect();
-                    worker.run_meanwhile(names, tell.clone());
-                }
-                None => here.extend(cases),
+        here.extend(self.at_end);
+        let company = jobs > 1 && !here.is_empty() && !self.apart.is_empty();
+        let apart = company.then(|| Worker::at_home(programs, &logs.join("worker-apart")));
+        let told = match apart {
+            Some(Ok(worker)) => {
+                let names = self.apart.into_iter().map(|case| case.name).collect();
+                Some(worker.run_meanwhile(names))
             }
-        }
+            cannot => {
+                if let Some(Err(error)) = cannot {
+                    println!("one case after the other: {error:#}");
+                }
+                here.extend(self.apart);
+                None
+            }
+        };
 
-        drop(tell);
         for case in here {
             run_case(case, lab, report);
-            let ended = told.try_iter();
+            let ended = told.iter().flat_map(Receiver::try_iter);
             ended.for_each(|(name, ended)| record(&name, ended, report));
         }
-        told.iter()
-            .for_each(|(name, ended)| record(&name, ended, report));
+        let ended = told.iter().flat_map(Receiver::iter);
+        ended.for_each(|(name, ended)| record(&name, ended, report));
     }
 }
 

@@ -5,7 +5,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -128,8 +128,10 @@ impl Worker {
 
     /// Has the cases of these names run, one after the other, while the caller goes on, who hears
     /// of each how it ended.
-    pub(super) fn run_meanwhile(mut self, names: Vec<String>, tell: Sender<(String, Ended)>) {
+    pub(super) fn run_meanwhile(mut self, names: Vec<String>) -> Receiver<(String, Ended)> {
+        let (tell, told) = mpsc::channel();
         thread::spawn(move || self.run_each(names, &tell));
+        told
     }
 
     /// Has them run until nobody listens any more, or nobody wants to.

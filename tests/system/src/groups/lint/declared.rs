@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::gate::{LIMIT, in_background, missing, succeeds};
+use super::gate::{LIMIT, missing, succeeds};
 use crate::build;
 use crate::harness::case::{Case, Company, Ending};
 use crate::harness::process;
@@ -12,7 +12,7 @@ use crate::lab::Lab;
 const DECLARED: &str = env!("CARGO_PKG_RUST_VERSION");
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case::new("lint/declared Rust version", declared).in_company(Company::Background)]
+    vec![Case::new("lint/declared Rust version", declared).in_company(Company::AtEnd)]
 }
 
 /// Libraries and programs build with it. The tests need not: who only builds has no use for them.
@@ -35,6 +35,5 @@ fn declared(lab: &mut Lab) -> Ending {
 
     // The cargo that runs this program is not the one that is asked for.
     check.current_dir(build::workspace()).env_remove("CARGO");
-    in_background(&mut check);
     succeeds(lab, check)
 }

@@ -33,12 +33,6 @@ pub(super) fn tracked(lab: &mut Lab, pattern: &str) -> Result<Vec<String>, Stop>
     }
 }
 
-/// Cargo with compilers that leave the processors to others. Cargo itself does not: whoever waits
-/// for its locks would wait for the others, too.
-pub(super) fn in_background(cargo: &mut Command) -> &mut Command {
-    cargo.env("RUSTC_WRAPPER", "nice")
-}
-
 /// Runs a command that has to exit with 0.
 pub(super) fn succeeds(lab: &mut Lab, command: Command) -> Ending {
     let finished = process::run(command, &lab.case_dir()?, "command", LIMIT)?;

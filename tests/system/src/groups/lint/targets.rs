@@ -1,7 +1,7 @@
 //! Group `lint`, continued: the product compiles for the other architecture and the other C library
 //! that it is for.
 
-use super::gate::{in_background, missing, succeeds};
+use super::gate::{missing, succeeds};
 use crate::build;
 use crate::harness::case::{Case, Company};
 use crate::portable::Target;
@@ -26,8 +26,8 @@ fn elsewhere(name: &'static str, target: Target) -> Case {
         for package in build::PRODUCT {
             command.args(["--package", package]);
         }
-        in_background(&mut command).env("RUSTFLAGS", format!("-D warnings {}", target.flags()));
+        command.env("RUSTFLAGS", format!("-D warnings {}", target.flags()));
         succeeds(lab, command)
     });
-    case.in_company(Company::Background)
+    case.in_company(Company::AtEnd)
 }
