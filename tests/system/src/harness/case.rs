@@ -105,13 +105,15 @@ impl From<Ending> for Endings {
 pub enum Company {
     /// Nothing: it keeps all processors busy, or looks at times.
     Alone,
+    /// One other case that is so: it looks at times, but waits for most of its own.
+    InPairs,
     /// What is [`Company::Apart`]: it needs the machine's own network, as it fetches or installs.
     AtHome,
-    /// As [`Company::AtHome`], after all that are so: it compiles for minutes, and nothing that the
-    /// others find is to depend on how long they wait for cargo's locks.
+    /// Cases that are so, after all that are [`Company::AtHome`]: it compiles for minutes, and
+    /// nothing that those find is to depend on how long they wait for cargo's locks.
     AtEnd,
-    /// Cases that are [`Company::AtHome`] or [`Company::AtEnd`]: it has a machine of its own, which
-    /// keeps one processor busy for minutes.
+    /// Cases that are [`Company::AtHome`]: it has a machine of its own, which keeps one processor
+    /// busy for minutes.
     Apart,
     /// Cases of other groups and of other places. Those of one place follow each other, so that the
     /// place is brought up once.

@@ -1,5 +1,6 @@
 //! One run of the tests: what may have company runs beside each other, the rest alone.
 
+mod plan;
 mod shard;
 mod worker;
 mod workers;
@@ -7,7 +8,6 @@ mod workers;
 pub use shard::Shard;
 pub use worker::work;
 
-use std::iter;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
@@ -17,16 +17,16 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::build;
-use crate::groups::Group;
 use crate::groups::choose;
-use crate::harness::case::{Case, Company, Endings};
+use crate::harness::case::{Case, Endings};
 use crate::harness::report::Report;
 use crate::interrupt;
 use crate::lab::Lab;
 use crate::packages::{self, Need};
 use crate::programs::suite;
+use crate::run::plan::{Lot, Plan};
 use crate::run::worker::Ended;
-use crate::run::workers::{Work, Worker, Workers};
+use crate::run::workers::{Network, Worker, Workers};
 
 /// Cases that run rdma-core's suite beside others.
 const SUITES: &str = "memcheck/pyverbs";
@@ -85,13 +85,19 @@ pub fn run(choice: &Choice) -> Result<bool> {
     let mut lab = Lab::new(programs.clone(), logs.clone());
     let mut report = Report::default();
     let rounds = choice.rounds.max(1);
-    for round in 1..=rounds {
+    for number in 1..=rounds {
         if rounds > 1 {
-            report.round(round, rounds);
+            report.round(number, rounds);
         }
         let plan = Plan::new(choose(&choice.filters)?, choice.shard);
         report.expect(plan.len());
-        plan.run(choice.jobs(), &programs, &logs, &mut lab, &mut report);
+        let round = Round {
+            programs: &programs,
+            logs: &logs,
+            lab: &mut lab,
+            report: &mut report,
+        };
+        round.run(plan, choice.jobs().get());
         interrupt::none_yet()?;
         // Each round starts from nothing, as a run does.
         lab.vacate();
@@ -106,211 +112,104 @@ pub fn run(choice: &Choice) -> Result<bool> {
     Ok(report.conclude())
 }
 
-/// Cases that follow each other.
-struct Lot {
-    /// What they have in common.
-    name: String,
-    /// They wait more than they compute.
-    waits: bool,
-    cases: Vec<Case>,
+/// One round.
+struct Round<'a> {
+    programs: &'a Path,
+    logs: &'a Path,
+    lab: &'a mut Lab,
+    report: &'a mut Report,
 }
 
-impl Lot {
-    fn work(&self) -> Work {
-        Work {
-            waits: self.waits,
-            names: self.cases.iter().map(|case| case.name.clone()).collect(),
-        }
-    }
-}
-
-/// The cases of one round in the order in which they run.
-#[derive(Default)]
-struct Plan {
-    /// What cargo builds and checks: it says most in the least time.
-    first: Vec<Case>,
-    /// What may run beside each other.
-    beside: Vec<Lot>,
-    /// What looks at times.
-    alone: Vec<Case>,
-    /// What needs the machine's own network.
-    at_home: Vec<Case>,
-    /// What follows that.
-    at_end: Vec<Case>,
-    /// What runs beside both, on a machine of its own.
-    apart: Vec<Case>,
-}
-
-impl Plan {
-    fn new(chosen: Vec<(&'static Group, Vec<Case>)>, shard: Option<Shard>) -> Plan {
-        let cases = chosen
-            .into_iter()
-            .flat_map(|(group, cases)| cases.into_iter().map(move |case| (group, case)));
-        let mut plan = Plan::default();
-        for (group, case) in cases {
-            match case.company.unwrap_or(group.company) {
-                Company::Alone if group.product => plan.alone.push(case),
-                Company::Alone => plan.first.push(case),
-                Company::AtHome => plan.at_home.push(case),
-                Company::AtEnd => plan.at_end.push(case),
-                Company::Apart => plan.apart.push(case),
-                Company::ByPlace => {
-                    plan.put_beside(place_of(&case.name).to_owned(), group.waits, case);
-                }
-                Company::AsOne => plan.put_beside(group.name.to_owned(), group.waits, case),
-            }
-        }
-
-        // A group as one is long. Begun late, it would be all that there still is.
-        plan.beside.sort_by_key(|lot| lot.name.contains('/'));
-        match shard {
-            Some(shard) => plan.share(shard),
-            None => plan,
-        }
-    }
-
-    /// All cases that do not come in lots.
-    fn single(&self) -> [&Vec<Case>; 5] {
-        [
-            &self.first,
-            &self.alone,
-            &self.at_home,
-            &self.at_end,
-            &self.apart,
-        ]
-    }
-
-    /// What a shard has of it.
-    fn share(mut self, shard: Shard) -> Plan {
-        let beside = self.beside.iter().map(|lot| lot.cases.len());
-        let sizes: Vec<usize> = beside
-            .chain(iter::repeat_n(1, self.count_single()))
-            .collect();
-        let mut ours = shard.lots(&sizes).into_iter();
-        let mut ours = || ours.next().unwrap_or_default();
-        self.beside.retain(|_| ours());
-        for cases in [
-            &mut self.first,
-            &mut self.alone,
-            &mut self.at_home,
-            &mut self.at_end,
-            &mut self.apart,
-        ] {
-            cases.retain(|_| ours());
-        }
-        self
-    }
-
-    fn put_beside(&mut self, lot: String, waits: bool, case: Case) {
-        match self.beside.iter_mut().find(|known| known.name == lot) {
-            Some(known) => known.cases.push(case),
-            None => self.beside.push(Lot {
-                name: lot,
-                waits,
-                cases: vec![case],
-            }),
-        }
-    }
-
-    fn len(&self) -> usize {
-        let beside = self.beside.iter().map(|lot| lot.cases.len());
-        self.count_single() + beside.sum::<usize>()
-    }
-
-    fn count_single(&self) -> usize {
-        self.single().map(Vec::len).iter().sum()
-    }
-
-    fn run(
-        self,
-        jobs: NonZeroUsize,
-        programs: &Path,
-        logs: &Path,
-        lab: &mut Lab,
-        report: &mut Report,
-    ) {
-        for case in self.first {
-            run_case(case, lab, report);
-        }
+impl Round<'_> {
+    /// With so many cases beside each other, where they may be.
+    fn run(mut self, plan: Plan, jobs: usize) {
+        self.each(plan.first);
 
         // Beside others there is no network. Where it cannot be had, the cases say so.
-        if self.beside.iter().any(|lot| lot.name.starts_with(SUITES)) {
+        if plan.beside.iter().any(|lot| lot.name.starts_with(SUITES)) {
             let _ = suite::fetch();
         }
+        // Two more for those that wait, which leave the processors to the others.
+        self.beside(plan.beside, jobs, 2, Network::Own);
 
-        let jobs = jobs.get();
-        let workers = match jobs.min(self.beside.len()) {
+        self.each(plan.alone);
+        let pairs = plan.in_pairs.into_iter().map(Lot::of_one).collect();
+        self.beside(pairs, jobs.min(2), 0, Network::Own);
+
+        self.at_home(plan.at_home, plan.apart, jobs);
+        let end = plan.at_end.into_iter().map(Lot::of_one).collect();
+        self.beside(end, jobs.min(2), 0, Network::Machines);
+    }
+
+    /// One after the other.
+    fn each(&mut self, cases: Vec<Case>) {
+        for case in cases {
+            self.case(case);
+        }
+    }
+
+    /// So many lots at once, and so many more of those that wait.
+    fn beside(&mut self, lots: Vec<Lot>, computing: usize, waiting: usize, network: Network) {
+        let workers = match computing.min(lots.len()) {
             0 | 1 => None,
-            // Two more for those that wait, which leave the processors to the others.
-            _ => Workers::start(jobs + 2, programs, logs)
+            _ => Workers::start(computing, waiting, network, self.programs, self.logs)
                 .inspect_err(|error| println!("one case after the other: {error:#}"))
                 .ok(),
         };
 
         match workers {
             Some(workers) => {
-                let lots = self.beside.iter().map(Lot::work).collect();
-                workers.run(lots, jobs, |name, ended| record(name, ended, report));
+                let work = lots.iter().map(Lot::work).collect();
+                workers.run(work, |name, ended| record(name, ended, self.report));
             }
-            None => {
-                for case in self.beside.into_iter().flat_map(|lot| lot.cases) {
-                    run_case(case, lab, report);
-                }
-            }
+            None => self.each(lots.into_iter().flat_map(|lot| lot.cases).collect()),
         }
+    }
 
-        for case in self.alone {
-            run_case(case, lab, report);
-        }
-
-        let mut here = self.at_home;
-        here.extend(self.at_end);
-        let company = jobs > 1 && !here.is_empty() && !self.apart.is_empty();
-        let apart = company.then(|| Worker::at_home(programs, &logs.join("worker-apart")));
-        let told = match apart {
-            Some(Ok(worker)) => {
-                let names = self.apart.into_iter().map(|case| case.name).collect();
+    /// What needs the machine's own network, and beside it what has a machine of its own.
+    fn at_home(&mut self, mut here: Vec<Case>, apart: Vec<Case>, jobs: usize) {
+        let company = jobs > 1 && !here.is_empty() && !apart.is_empty();
+        let worker = company
+            .then(|| Worker::at_home(self.programs, self.logs))
+            .and_then(|started| {
+                started
+                    .inspect_err(|error| println!("one case after the other: {error:#}"))
+                    .ok()
+            });
+        let told = match worker {
+            Some(worker) => {
+                let names = apart.into_iter().map(|case| case.name).collect();
                 Some(worker.run_meanwhile(names))
             }
-            cannot => {
-                if let Some(Err(error)) = cannot {
-                    println!("one case after the other: {error:#}");
-                }
-                here.extend(self.apart);
+            None => {
+                here.extend(apart);
                 None
             }
         };
 
         for case in here {
-            run_case(case, lab, report);
+            self.case(case);
             let ended = told.iter().flat_map(Receiver::try_iter);
-            ended.for_each(|(name, ended)| record(&name, ended, report));
+            ended.for_each(|(name, ended)| record(&name, ended, self.report));
         }
         let ended = told.iter().flat_map(Receiver::iter);
-        ended.for_each(|(name, ended)| record(&name, ended, report));
+        ended.for_each(|(name, ended)| record(&name, ended, self.report));
     }
-}
 
-/// `group/place` of a case's name; the whole of a name that has no place.
-fn place_of(name: &str) -> &str {
-    name.match_indices('/')
-        .nth(1)
-        .map_or(name, |(second, _)| &name[..second])
-}
-
-fn run_case(case: Case, lab: &mut Lab, report: &mut Report) {
-    if interrupt::has_come() {
-        return;
+    fn case(&mut self, case: Case) {
+        if interrupt::has_come() {
+            return;
+        }
+        let name = case.name.clone();
+        let from = Instant::now();
+        let endings = case.run(self.lab);
+        let ended = Ended {
+            endings,
+            took: from.elapsed(),
+            logs: self.lab.case_logs(),
+        };
+        record(&name, ended, self.report);
     }
-    let name = case.name.clone();
-    let from = Instant::now();
-    let endings = case.run(lab);
-    let ended = Ended {
-        endings,
-        took: from.elapsed(),
-        logs: lab.case_logs(),
-    };
-    record(&name, ended, report);
 }
 
 fn record(name: &str, ended: Ended, report: &mut Report) {
@@ -329,51 +228,4 @@ fn record(name: &str, ended: Ended, report: &mut Report) {
         }
     }
     report.step();
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_case_is_run_once_and_those_of_a_place_together() {
-        let all = || choose(&[]).unwrap();
-        let names = |cases: &[Case]| cases.iter().map(|case| case.name.clone()).collect();
-        let wanted: Vec<String> = all().iter().flat_map(|(_, cases)| names(cases)).collect();
-        let plan = Plan::new(all(), None);
-        assert_eq!(plan.len(), wanted.len());
-
-        let mut planned: Vec<String> = Vec::new();
-        for cases in plan.single() {
-            planned.extend::<Vec<_>>(names(cases));
-        }
-        plan.beside
-            .iter()
-            .for_each(|lot| planned.extend::<Vec<_>>(names(&lot.cases)));
-        planned.sort();
-        let mut sorted = wanted;
-        sorted.sort();
-        assert_eq!(planned, sorted);
-
-        let shards = ["1/2", "2/2"].map(|shard| Plan::new(all(), Some(shard.parse().unwrap())));
-        assert_eq!(shards[0].len() + shards[1].len(), plan.len());
-        let whole = |lot: &Lot| {
-            let in_plan = plan.beside.iter().find(|other| other.name == lot.name);
-            in_plan.is_some_and(|other| other.cases.len() == lot.cases.len())
-        };
-        for shard in &shards {
-            assert!(shard.beside.iter().all(whole));
-        }
-
-        let lots: Vec<_> = plan.beside.iter().map(|lot| &lot.name).collect();
-        assert!(lots.iter().any(|lot| *lot == "cm/one-daemon"), "{lots:?}");
-        assert!(lots.iter().any(|lot| *lot == "exs"), "{lots:?}");
-    }
-
-    #[test]
-    fn a_place_is_the_second_part_of_a_name() {
-        assert_eq!(place_of("cm/one-daemon/rping"), "cm/one-daemon");
-        assert_eq!(place_of("verbs/ipv6/a/b"), "verbs/ipv6");
-        assert_eq!(place_of("memcheck/shared.c"), "memcheck/shared.c");
-    }
 }

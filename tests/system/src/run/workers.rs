@@ -18,11 +18,15 @@ use crate::interrupt;
 use crate::run::worker::{Ended, READY};
 
 /// The processes.
-pub(super) struct Workers(Vec<Worker>);
+pub(super) struct Workers {
+    workers: Vec<Worker>,
+    /// So many take what waits last, the others nothing else.
+    computing: usize,
+}
 
 /// Whose network a process is in.
 #[derive(Clone, Copy)]
-enum Network {
+pub(super) enum Network {
     Own,
     Machines,
 }
@@ -36,25 +40,32 @@ pub(super) struct Work {
 }
 
 impl Workers {
-    /// Starts so many.
+    /// Starts so many that compute, and so many that take only what waits.
     ///
     /// # Errors
     ///
     /// Where network namespaces are not allowed.
-    pub(super) fn start(count: usize, programs: &Path, logs: &Path) -> Result<Workers> {
+    pub(super) fn start(
+        computing: usize,
+        waiting: usize,
+        network: Network,
+        programs: &Path,
+        logs: &Path,
+    ) -> Result<Workers> {
         build::fetch();
-        (1..=count)
-            .map(|number| {
-                let logs = logs.join(format!("worker-{number}"));
-                Worker::start(programs, &logs, Network::Own)
-            })
-            .collect::<Result<_>>()
-            .map(Workers)
+        let workers = (1..=computing + waiting).map(|number| {
+            let logs = logs.join(format!("worker-{number}"));
+            Worker::start(programs, &logs, network)
+        });
+        Ok(Workers {
+            workers: workers.collect::<Result<_>>()?,
+            computing,
+        })
     }
 
     /// Has the cases of these names run, each lot in one process, and tells how each ended as it
-    /// does. So many processes take what waits last, the others nothing else.
-    pub(super) fn run(self, lots: Vec<Work>, computing: usize, mut ended: impl FnMut(&str, Ended)) {
+    /// does.
+    pub(super) fn run(self, lots: Vec<Work>, mut ended: impl FnMut(&str, Ended)) {
         let lots = Mutex::new(lots);
         let next = |only_what_waits| {
             let mut lots = lots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,7 +74,8 @@ impl Workers {
 
         thread::scope(|scope| {
             let (report, reports) = mpsc::channel();
-            for (number, mut worker) in self.0.into_iter().enumerate() {
+            let computing = self.computing;
+            for (number, mut worker) in self.workers.into_iter().enumerate() {
                 let report = report.clone();
                 let next = &next;
                 scope.spawn(move || {
@@ -113,7 +125,7 @@ struct Process {
 impl Worker {
     /// Starts one in the machine's network.
     pub(super) fn at_home(programs: &Path, logs: &Path) -> Result<Worker> {
-        Worker::start(programs, logs, Network::Machines)
+        Worker::start(programs, &logs.join("worker-apart"), Network::Machines)
     }
 
     fn start(programs: &Path, logs: &Path, network: Network) -> Result<Worker> {

@@ -34,7 +34,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::many("ibta/as written/ferroce0", |lab| {
             as_written(lab, &["--all"], DUE, 1)
         })
-        .in_company(Company::Alone),
+        .in_company(Company::InPairs),
         Case::many("ibta/as written/on a cable", |lab| {
             let due: Vec<_> = DUE
                 .iter()
@@ -48,7 +48,7 @@ pub(super) fn cases() -> Vec<Case> {
                 0,
             )
         })
-        .in_company(Company::Alone),
+        .in_company(Company::InPairs),
         Case::new("ibta/as written/none is the suite's", apart),
     ]
 }

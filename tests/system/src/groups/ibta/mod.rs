@@ -59,11 +59,11 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("ibta/simulated/a failure on a cable is kept", cable),
         Case::new("ibta/simulated/a failure that cannot be kept", not_kept),
         // On the machine's own clock.
-        Case::many("ibta/ferroce0", |lab| suite(lab, &["--all"])).in_company(Company::Alone),
+        Case::many("ibta/ferroce0", |lab| suite(lab, &["--all"])).in_company(Company::InPairs),
         Case::many("ibta/on a cable", |lab| {
             suite(lab, &[ON_A_CABLE, &["--infiniband"]].concat())
         })
-        .in_company(Company::Alone),
+        .in_company(Company::InPairs),
     ];
 
     for (name, args, words) in BAD_INPUT {
