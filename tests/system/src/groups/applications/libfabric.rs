@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::running::{LIMIT, Meter, command, expect_success, name};
 use crate::harness::case::{Case, Ending, Stop};
-use crate::harness::process;
+use crate::harness::process::{self, Finished};
 use crate::lab::{Lab, Place};
 
 /// Provider and kind of endpoint.
@@ -74,7 +74,12 @@ fn pingpong(lab: &mut Lab, place: Place, provider: &str, kind: &str) -> Ending {
     let client = process::run(client, &dir, "client", LIMIT)?;
     let server = server.finish_after(&client, LIMIT);
 
-    expect_success(&[&client, &server])?;
+    let race = provider == "verbs;ofi_rxm";
+    for end in [&client, &server] {
+        if !(race && is_closed_too_soon(end)) {
+            expect_success(&[end])?;
+        }
+    }
 
     // A datagram is a packet.
     let largest = match kind {
@@ -82,17 +87,27 @@ fn pingpong(lab: &mut Lab, place: Place, provider: &str, kind: &str) -> Ending {
         _ => 1 << 20,
     };
 
-    let sizes: Vec<_> = client.out.lines().filter_map(size).collect();
-    if !sizes
-        .last()
-        .is_some_and(|last| *last * 4 > largest && *last <= largest)
-    {
-        let what = format!("sizes {sizes:?}, to end with {largest} or near it");
+    let shown = |end: &Finished| end.out.lines().filter_map(size).collect::<Vec<_>>();
+    let sizes = shown(&client);
+    let last = sizes.last().copied().unwrap_or_default();
+    let whole = last * 4 > largest && last <= largest;
+    if !whole || shown(&server) != sizes {
+        let what = format!("sizes {sizes:?}, to end with {largest} or near it at both ends");
         return Err(Stop::with(what, &[&client, &server]));
     }
 
     // Ten of each, there and back.
     meter.expect(20 * sizes.iter().sum::<u64>(), &[&client, &server])
+}
+
+/// Whether all that is wrong is what libfabric does to itself on a busy machine: hearing that the
+/// peer has gone, its thread destroys the queue pair before it polls, takes what was not polled by
+/// then for flushed, and tells the program so in place of the last request's completion.
+fn is_closed_too_soon(end: &Finished) -> bool {
+    let mut errors = end.err.lines().filter(|line| line.contains("[error]"));
+    let flushed = |line: &str| line.ends_with("cq_readerr: Work Request Flushed Error");
+    let code = end.status.and_then(|status| status.code());
+    code == Some(125) && errors.next().is_some_and(flushed) && errors.next().is_none()
 }
 
 /// The size of a row of the table, in bytes.
