@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
 use anyhow::{Context, Result, bail};
 
@@ -76,12 +76,16 @@ pub fn cargo() -> Command {
     command
 }
 
-/// Has cargo fetch all dependencies now, for builds where there is no network. One that misses
-/// something then says so itself.
+/// Has cargo fetch all dependencies now, if it has not yet, for builds where there is no network.
+/// One that misses something then says so itself.
 pub fn fetch() {
-    let mut command = cargo();
-    command.args(["fetch", "--locked", "--quiet"]);
-    let _ = command.stderr(Stdio::null()).status();
+    static ONCE: Once = Once::new();
+
+    ONCE.call_once(|| {
+        let mut command = cargo();
+        command.args(["fetch", "--locked", "--quiet"]);
+        let _ = command.stderr(Stdio::null()).status();
+    });
 }
 
 /// Builds the product and answers the directory that holds it. That may take minutes, in which
