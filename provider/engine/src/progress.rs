@@ -12,6 +12,7 @@ pub(crate) mod marks;
 pub(crate) mod poll;
 pub(crate) mod round;
 pub(crate) mod sleep;
+pub(crate) mod slices;
 pub(crate) mod timers;
 pub(crate) mod turn;
 pub(crate) mod uring;

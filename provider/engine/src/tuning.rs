@@ -10,6 +10,9 @@ use ferroce_transport::Duration;
 pub(crate) const POLLS_BEFORE_TURN: u32 = 16;
 /// Empty polls in a row after which the processor is offered to others: some tens of microseconds.
 pub(crate) const POLLS_BEFORE_YIELD: u32 = 64;
+/// The same where strangers keep the processors busy: what is looked at in vain is of a turn that
+/// will be wanted.
+pub(crate) const POLLS_BEFORE_SLEEP: u32 = 8;
 /// Runs of packets that a polling application takes before it answers.
 pub(crate) const RUNS_PER_POLL: usize = 4;
 /// So long after something came through memory, sockets are polled less often, as each costs a
@@ -74,7 +77,8 @@ pub(crate) const MAX_LINGER_BACKOFF: Duration = Duration::from_millis(50);
 pub(crate) const DATAGRAMS_PER_ROUND: usize = 8;
 /// Buffers of the io_uring; a power of two. Each holds the largest merged run.
 pub(crate) const RECEIVE_BUFFERS: u16 = 16;
-/// The helper's turns of the scheduler (`sched_runtime`).
+/// Turns of the scheduler (`sched_runtime`) of the helper, and of a program's threads that poll in
+/// vain where strangers keep the processors busy.
 pub(crate) const SCHEDULER_SLICE: Duration = Duration::from_micros(100);
 /// How late the kernel may wake the helper; its default is 50 µs.
 pub(crate) const TIMER_SLACK: Duration = Duration::from_micros(1);

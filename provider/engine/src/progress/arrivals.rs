@@ -1,4 +1,4 @@
-//! Threads of the application that sleep until the helper has received something.
+//! Threads of the application that sleep until somebody else has received something.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -14,7 +14,7 @@ pub(crate) struct Arrivals {
 }
 
 impl Arrivals {
-    /// For the helper, when what it has received has been handled.
+    /// For whoever receives, when what has come has been handled.
     #[inline]
     pub(crate) fn happened(&self) {
         if self.waiting.load(Ordering::SeqCst) != 0 {

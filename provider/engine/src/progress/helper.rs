@@ -18,11 +18,10 @@ use crate::hca::Hca;
 use crate::memory::guard;
 use crate::progress::linger::{Linger, Outcome};
 use crate::progress::round::{Round, timespec_until};
+use crate::progress::slices;
 use crate::progress::timers;
 use crate::progress::uring::Uring;
-use crate::tuning::{
-    DATAGRAMS_PER_ROUND, MAX_AWAKE, MAX_YIELD, RING_IDLE, SCHEDULER_SLICE, TIMER_SLACK,
-};
+use crate::tuning::{DATAGRAMS_PER_ROUND, MAX_AWAKE, MAX_YIELD, RING_IDLE, TIMER_SLACK};
 
 /// The thread's stack, in bytes.
 const STACK: usize = 256 << 10;
@@ -58,7 +57,7 @@ fn run(hca: &Hca, begun: mpsc::Sender<()>) {
         )
     };
 
-    short_slice();
+    slices::shorten_for_good();
     let mut uring = match under_valgrind() {
         true => None,
         false => Uring::new().inspect_err(|why| refused(why)).ok(),
@@ -206,40 +205,6 @@ fn linger(hca: &Hca, patience: Duration, waits: &mut Linger) -> Outcome {
             }
         }
     }
-}
-
-/// Asks the scheduler for short turns, which lets a wake-up preempt a program that spins on memory
-/// (Linux 6.12; no privilege needed). The helper's work is short, and its peers wait for it. Older
-/// kernels refuse or ignore it.
-fn short_slice() {
-    /// `struct sched_attr`, first version.
-    #[repr(C)]
-    struct Attr {
-        size: u32,
-        policy: u32,
-        flags: u64,
-        nice: i32,
-        priority: u32,
-        runtime: u64,
-        deadline: u64,
-        period: u64,
-    }
-
-    // SAFETY: reads the calling thread's nice value, which must not change below.
-    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
-    let attr = Attr {
-        size: size_of::<Attr>() as u32,
-        policy: libc::SCHED_OTHER as u32,
-        flags: 0,
-        nice,
-        priority: 0,
-        runtime: SCHEDULER_SLICE.as_nanos() as u64,
-        deadline: 0,
-        period: 0,
-    };
-
-    // SAFETY: `attr` outlives the call; 0 is the calling thread.
-    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
 }
 
 /// io_uring cannot be used here, as in a container with the usual seccomp profile: nothing is

@@ -7,6 +7,7 @@ use ferroce_transport::{Duration, Time};
 
 use crate::hca::Hca;
 use crate::progress::arrivals::Waiter;
+use crate::progress::slices;
 use crate::progress::timers;
 use crate::tuning::{MAX_ANSWER_SLEEP, POLLER_SLEEP};
 use crate::verbs::wc::Wc;
@@ -20,10 +21,14 @@ impl Hca {
     pub(crate) fn make_room(&self) {
         let before = timers::now();
         if self.crowd.is_there(before) && self.alive() {
+            slices::shorten_for_now();
             return self.nap(POLLER_SLEEP, &self.driver.arrivals.expect());
         }
         std::thread::yield_now();
         self.crowd.offered(before, timers::now());
+        if !self.crowd.is_suspected() {
+            slices::restore();
+        }
     }
 
     /// A thread of the application has taken completions, `last` at the end.
@@ -95,8 +100,10 @@ impl Hca {
         driver.polls_until(timers::now() + most);
         {
             // With the lock the helper cannot take the turn; once it has, the inbox's sleep is its
-            // own. Whoever else has it receives.
+            // own. Whoever else has the lock receives, and may have lost the processor over it; a
+            // thread of the program may go then, with nobody left to receive.
             let Some(rx) = self.rx.try_lock() else {
+                waiter.wait(most.min(POLLER_SLEEP));
                 return;
             };
             if !driver.app_drives() {

@@ -10,7 +10,8 @@ use crate::hca::Hca;
 use crate::progress::futex;
 use crate::progress::timers;
 use crate::tuning::{
-    POLLS_BEFORE_TURN, POLLS_BEFORE_YIELD, RING_ACTIVE, RUNS_PER_POLL, SOCKET_POLL_INTERVAL,
+    POLLS_BEFORE_SLEEP, POLLS_BEFORE_TURN, POLLS_BEFORE_YIELD, RING_ACTIVE, RUNS_PER_POLL,
+    SOCKET_POLL_INTERVAL,
 };
 
 impl Hca {
@@ -21,7 +22,11 @@ impl Hca {
         // These counts are approximate on purpose: two threads may lose one.
         let polls = driver.empty_polls.load(Ordering::Relaxed) + 1;
         driver.empty_polls.store(polls, Ordering::Relaxed);
-        if polls.is_multiple_of(POLLS_BEFORE_YIELD) {
+        let most = match self.crowd.is_suspected() {
+            false => POLLS_BEFORE_YIELD,
+            true => POLLS_BEFORE_SLEEP,
+        };
+        if polls.is_multiple_of(most) {
             self.make_room();
         }
 
@@ -46,6 +51,9 @@ impl Hca {
             received = true;
             driver.empty_polls.store(0, Ordering::Relaxed);
             now = self.answer(&mut rx);
+        }
+        if received {
+            driver.arrivals.happened();
         }
 
         self.run_timers(now, received);
