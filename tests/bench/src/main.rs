@@ -9,11 +9,14 @@
 //!
 //! Each command prints one number to standard output.
 
+mod buffers;
 mod connect;
+mod copies;
 mod engine;
 mod options;
 mod pingpong;
 mod receiver;
+mod receives;
 mod sender;
 mod ways;
 mod word;
@@ -144,6 +147,28 @@ enum Command {
         #[arg(long, default_value_t = 2.0)]
         seconds: f64,
     },
+    /// Take datagrams that come to a polling thread; print the nanoseconds of a look in vain, the
+    /// median one-way time of small ones in microseconds, and runs of 15 packets in a second
+    Receives {
+        /// How the thread looks
+        #[arg(long, value_enum)]
+        way: receives::Look,
+        /// How long
+        #[arg(long, default_value_t = 2.0)]
+        seconds: f64,
+    },
+    /// Copy to another's memory again and again; print bytes per second
+    Copies {
+        /// Who copies
+        #[arg(long, value_enum)]
+        by: copies::By,
+        /// Bytes of memory at either end, a multiple of 65536; the kernel copies all of it at once
+        #[arg(long, default_value_t = 64 << 10)]
+        memory: usize,
+        /// How long
+        #[arg(long, default_value_t = 2.0)]
+        seconds: f64,
+    },
     /// Hand a word of memory from one thread to another and back; print the time of a round in
     /// microseconds
     Word {
@@ -188,6 +213,12 @@ fn main() -> Result<()> {
             batch,
             seconds,
         }),
+        Command::Receives { way, seconds } => receives::run(way, seconds),
+        Command::Copies {
+            by,
+            memory,
+            seconds,
+        } => copies::run(by, memory, seconds),
         Command::Word { rounds } => {
             word::run(rounds);
             Ok(())

@@ -129,8 +129,12 @@ enum Command {
         /// by io_uring
         #[arg(long, conflicts_with_all = ["rxe", "json", "loaded", "engine"])]
         sends: bool,
+        /// Instead, what it takes a polling thread to get datagrams from the kernel, by calls and
+        /// by io_uring
+        #[arg(long, conflicts_with_all = ["rxe", "json", "loaded", "engine", "sends"])]
+        receives: bool,
         /// Instead, draw bandwidth and latency over size, queue pairs and loss, into this directory
-        #[arg(long, value_name = "DIR", conflicts_with_all = ["rxe", "json", "loaded", "engine", "sends"])]
+        #[arg(long, value_name = "DIR", conflicts_with_all = ["rxe", "json", "loaded", "engine", "sends", "receives"])]
         html: Option<PathBuf>,
     },
     /// Run the conformance suite against rdma_rxe in an emulated guest, and write
@@ -276,6 +280,11 @@ fn run_command(command: Command) -> Result<bool> {
         Command::Bench {
             sends: true, quick, ..
         } => bench::ways_to_send(quick).map(|()| true),
+        Command::Bench {
+            receives: true,
+            quick,
+            ..
+        } => bench::ways_to_receive(quick).map(|()| true),
         Command::Bench {
             html: Some(dir),
             quick,

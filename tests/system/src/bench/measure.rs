@@ -113,6 +113,11 @@ impl<'a> Bench<'a> {
             ("udp_rate", "M/s", |b| Ok(b.udp_bytes(20)? / 20.0 / 1e6)),
             ("write_rate", "M/s", |b| b.message_rate("ib_write_bw")),
             ("send_rate", "M/s", |b| b.message_rate("ib_send_bw")),
+            ("word", "ns", |b| b.word()),
+            ("copies_64k", "Gb/s", |b| b.copies("ring", 65_536)),
+            ("copies_1m", "Gb/s", |b| b.copies("ring", 1 << 20)),
+            ("kernel_64k", "Gb/s", |b| b.copies("kernel", 65_536)),
+            ("kernel_1m", "Gb/s", |b| b.copies("kernel", 1 << 20)),
             ("alone_write_64k", "Gb/s", |b| {
                 b.alone().bandwidth("ib_write_bw", 65_536)
             }),

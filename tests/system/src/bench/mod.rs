@@ -11,6 +11,8 @@ mod events;
 mod loaded;
 mod measure;
 mod race;
+mod receives;
+mod rules;
 mod rxe;
 mod table;
 mod ways;
@@ -20,6 +22,7 @@ pub use curves::run as curves;
 pub use engine::run as engine_alone;
 pub use loaded::{STRANGERS, run as beside_others};
 pub use race::inside as race_inside;
+pub use receives::run as ways_to_receive;
 pub use rxe::run as against_rxe;
 pub use ways::run as ways_to_send;
 

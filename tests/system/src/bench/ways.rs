@@ -65,7 +65,7 @@ pub fn run(quick: bool) -> Result<()> {
         for ((_, shape), costs) in SHAPES.iter().zip(&mut costs) {
             for (way, cost) in WAYS.iter().zip(costs) {
                 match measure(&programs, &dir, way, shape, seconds)? {
-                    Ok((time, rate)) => {
+                    Ok([time, rate]) => {
                         cost.time.values.push(time);
                         cost.rate.values.push(rate);
                     }
@@ -86,21 +86,24 @@ fn measure(
     programs: &Path,
     dir: &Path,
     way: &str,
-    [size, paths, batch]: &[u32; 3],
+    shape: &[u32; 3],
     seconds: u32,
-) -> Result<Result<(f64, f64), String>> {
+) -> Result<Result<[f64; 2], String>> {
+    let [size, paths, batch] = shape.map(|value| value.to_string());
+    let seconds = seconds.to_string();
+    let mut arguments = vec!["ways", "--way", way, "--size", &size, "--paths", &paths];
+    arguments.extend(["--batch", &batch, "--seconds", &seconds]);
+    numbers(programs, dir, &arguments)
+}
+
+/// What the yardstick prints, or what the kernel has against it.
+pub(super) fn numbers<const COUNT: usize>(
+    programs: &Path,
+    dir: &Path,
+    arguments: &[&str],
+) -> Result<Result<[f64; COUNT], String>> {
     let mut command = Command::new(programs.join("udp-baseline"));
-    command
-        .args(["ways", "--way", way])
-        .env("RUST_BACKTRACE", "0");
-    for (option, value) in [
-        ("--size", size),
-        ("--paths", paths),
-        ("--batch", batch),
-        ("--seconds", &seconds),
-    ] {
-        command.args([option, &value.to_string()]);
-    }
+    command.args(arguments).env("RUST_BACKTRACE", "0");
     let finished = process::run(command, dir, "ways", LIMIT)?;
     if let Some((_, why)) = finished.err.split_once("Error: ")
         && why.contains("os error")
@@ -110,9 +113,9 @@ fn measure(
     successful(&[&finished])?;
     let numbers = finished.out.split_whitespace().map(str::parse);
     let numbers: Vec<f64> = numbers.collect::<Result<_, _>>().context("no numbers")?;
-    match numbers[..] {
-        [time, rate] => Ok(Ok((time, rate))),
-        _ => anyhow::bail!("not two numbers: {}", finished.out),
+    match numbers.try_into() {
+        Ok(numbers) => Ok(Ok(numbers)),
+        Err(_) => anyhow::bail!("not {COUNT} numbers: {}", finished.out),
     }
 }
 

@@ -1,5 +1,5 @@
-//! What the machine does without RDMA, by which ferroce is measured: plain UDP by a program of our
-//! own, TCP by qperf.
+//! What the machine does without RDMA, by which ferroce is measured: plain UDP and copies by a
+//! program of our own, TCP by qperf.
 
 use std::process::Command;
 
@@ -115,9 +115,35 @@ impl Bench<'_> {
 
     /// Microseconds from `connect` until the other side has accepted.
     pub(super) fn tcp_connection(&self) -> Result<f64> {
+        self.alone_baseline(&["connect", "127.0.0.1:0"])
+    }
+
+    /// Copies from so many bytes to as many of another's, in Gb/s. `by`: who copies.
+    pub(super) fn copies(&self, by: &str, memory: usize) -> Result<f64> {
+        let (memory, seconds) = (memory.to_string(), self.seconds.to_string());
+        let copies = [
+            "copies",
+            "--by",
+            by,
+            "--memory",
+            &memory,
+            "--seconds",
+            &seconds,
+        ];
+        Ok(self.alone_baseline(&copies)? * 8.0 / 1e9)
+    }
+
+    /// A word of memory from one thread to another and back, in nanoseconds: how far the processors
+    /// are from each other.
+    pub(super) fn word(&self) -> Result<f64> {
+        Ok(self.alone_baseline(&["word", "--rounds", "100000"])? * 1e3)
+    }
+
+    /// A yardstick that is one program.
+    fn alone_baseline(&self, arguments: &[&str]) -> Result<f64> {
         let mut command = Command::new(self.host.programs().join("udp-baseline"));
-        command.args(["connect", "127.0.0.1:0"]);
-        let finished = process::run(command, &self.dir, "baseline-connect", LIMIT)?;
+        command.args(arguments);
+        let finished = process::run(command, &self.dir, "baseline", LIMIT)?;
         successful(&[&finished])?;
         number(&finished.out)
     }

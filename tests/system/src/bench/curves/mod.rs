@@ -23,7 +23,7 @@ use ways::{Lossy, SCHEMES, Scheme};
 /// What is measured.
 pub(super) struct Stand<'a> {
     bench: Bench<'a>,
-    /// Hosts between which packets are lost, with go-back-N and with selective acknowledgements.
+    /// Hosts between which packets are lost, with go-back-N and with what is the default.
     lossy: Lossy,
     selective: Lossy,
 }
@@ -61,7 +61,7 @@ pub fn run(dir: &Path, quick: bool) -> Result<()> {
     let stand = Stand {
         bench: Bench::new(&host, &device, build::scratch("bench")?, seconds),
         lossy: Lossy::new(&programs, "go-back-n")?,
-        selective: Lossy::new(&programs, "selective")?,
+        selective: Lossy::new(&programs, "automatic")?,
     };
 
     let watch = Watch::begin()?;

@@ -118,6 +118,10 @@ pub(super) static SCHEMES: &[Scheme] = &[
         ways: &[
             way(SOCKETS, |stand, x| queue_pairs(&stand.bench, x)),
             way(DEVICE, |stand, x| queue_pairs(&stand.bench.alone(), x)),
+            way("two copies, as much memory", |stand, x| {
+                let memory = number(x)? as usize * 65_536;
+                stand.bench.copies("ring", memory).map(Some)
+            }),
             way("TCP, as many connections", |stand, x| match number(x)? {
                 many if many > IPERF_STREAMS => Ok(None),
                 count => {
@@ -137,10 +141,10 @@ pub(super) static SCHEMES: &[Scheme] = &[
         logarithmic: true,
         falls: true,
         ways: &[
-            way("ib_write_bw", |stand, x| {
+            way("ib_write_bw, go-back-N", |stand, x| {
                 lossy_writes(stand, &stand.lossy, x)
             }),
-            way("ib_write_bw, selective", |stand, x| {
+            way("ib_write_bw", |stand, x| {
                 lossy_writes(stand, &stand.selective, x)
             }),
             way("TCP, cubic", |stand, x| lossy_tcp(stand, x, "cubic")),
