@@ -88,6 +88,8 @@ impl Hca {
                 .min(self.next_timer().max(now + Duration::from_nanos(1)))
                 .min(now + MAX_ANSWER_SLEEP);
             self.nap(at - now, &waiter);
+            // Who receives wakes those who wait, and need not wake himself.
+            drop(waiter);
             if self.driver.app_drives() {
                 self.poll_from_app();
             }

@@ -29,16 +29,16 @@ enum Given {
     Nothing,
     /// It has no use for short turns, or has them by itself.
     Refused,
-    /// Short turns, instead of these.
-    Instead(Attributes),
+    /// Short turns, instead of turns of so many nanoseconds.
+    Instead(u64),
 }
 
 thread_local! {
     static GIVEN: Cell<Given> = const { Cell::new(Given::Nothing) };
 }
 
-/// Gives the calling thread short turns; returns what it had if they were longer.
-fn shorten() -> Option<Attributes> {
+/// Gives the calling thread short turns; returns what its turns were if they were longer.
+fn shorten() -> Option<u64> {
     let had = Attributes::of_this_thread()?;
     let slice = SCHEDULER_SLICE.as_nanos() as u64;
     // A kernel that knows nothing of it has 0.
@@ -46,7 +46,7 @@ fn shorten() -> Option<Attributes> {
         return None;
     }
     let runtime = slice;
-    Attributes { runtime, ..had }.set().then_some(had)
+    Attributes { runtime, ..had }.set().then_some(had.runtime)
 }
 
 /// Gives the calling thread, which is ours, short turns for good.
@@ -67,12 +67,11 @@ pub(super) fn shorten_for_now() {
 /// Gives the calling thread back what it had before [`shorten_for_now`].
 pub(super) fn restore() {
     let _ = GIVEN.try_with(|given| {
-        if let Given::Instead(had) = given.get() {
+        if let Given::Instead(runtime) = given.get() {
             // As somebody may have changed the rest meanwhile, its nice value above all.
             if let Some(now) = Attributes::of_this_thread()
-                && now.policy == had.policy
+                && now.policy == libc::SCHED_OTHER as u32
             {
-                let runtime = had.runtime;
                 Attributes { runtime, ..now }.set();
             }
             given.set(Given::Nothing);
