@@ -19,6 +19,7 @@ mod receiver;
 mod receives;
 mod sender;
 mod ways;
+mod window;
 mod word;
 
 use std::net::SocketAddr;

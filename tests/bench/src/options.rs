@@ -1,12 +1,23 @@
 //! Options of UDP sockets that no library knows.
 
 use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 
 use anyhow::Result;
+use socket2::Socket;
 
 const UDP_SEGMENT: libc::c_int = 103;
 const UDP_GRO: libc::c_int = 104;
+
+/// A socket on loopback whose thread polls: with room for what comes, and runs received at once.
+pub(crate) fn receiver() -> Result<UdpSocket> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    socket.set_nonblocking(true)?;
+    let _ = Socket::from(socket.try_clone()?).set_recv_buffer_size(8 << 20);
+    enable_gro(&socket)?;
+    Ok(socket)
+}
 
 /// What is sent at once is cut into packets of so many bytes.
 pub(crate) fn set_segment_size(socket: &impl AsRawFd, bytes: usize) -> Result<()> {

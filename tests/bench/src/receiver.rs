@@ -2,13 +2,11 @@
 //! its place.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::time::Instant;
 
 use anyhow::{Context, Error, Result};
 use ferroce_control::uring;
-use io_uring::types::{Fd, RecvMsgOut};
-use io_uring::{cqueue, opcode};
+use io_uring::cqueue;
 use socket2::Socket;
 
 use crate::buffers::{self, Buffers, GROUP};
@@ -39,9 +37,7 @@ pub(crate) fn run(address: SocketAddr, payload: usize, memory: usize) -> Result<
 
     loop {
         if !armed {
-            let entry =
-                opcode::RecvMsgMulti::new(Fd(socket.as_raw_fd()), &raw const *message, GROUP)
-                    .build();
+            let entry = buffers::receives(&socket, &message);
             // SAFETY: descriptor and template outlive the ring's use: both live until this function
             // returns.
             unsafe { uring.submission().push(&entry) }.context("the submission queue is full")?;
@@ -56,13 +52,9 @@ pub(crate) fn run(address: SocketAddr, payload: usize, memory: usize) -> Result<
             };
 
             armed &= cqueue::more(done.flags());
-            let Some(id) = cqueue::buffer_select(done.flags()) else {
+            let Some((id, datagram)) = buffers::arrived(&done, &buffers, &message)? else {
                 continue;
             };
-
-            let datagram = RecvMsgOut::parse(buffers.bytes(id), &message)
-                .ok()
-                .context("a receive without its head")?;
             let bytes = datagram.payload_data();
             if bytes.len() == 1 {
                 report(times, received);

@@ -2,7 +2,7 @@
 //! ring of io_uring into which the kernel puts what comes (multishot, provided buffers).
 
 use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -10,11 +10,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, ensure};
 use clap::ValueEnum;
-use io_uring::types::{Fd, RecvMsgOut};
-use io_uring::{EnterFlags, IoUring, cqueue, opcode};
-use socket2::Socket;
+use io_uring::{EnterFlags, IoUring, cqueue};
 
 use crate::buffers::{self, Buffers, GROUP};
+use crate::window::{PATIENCE, Window};
 use crate::{HEADER, TRAILER, options};
 
 /// Payload bytes of a packet, and packets of a run.
@@ -24,8 +23,6 @@ const PACKETS: usize = 15;
 const SMALL: usize = 36;
 /// Runs that may be on their way.
 const WINDOW: u64 = 8;
-/// What has not arrived after so long is lost.
-const PATIENCE: Duration = Duration::from_millis(20);
 /// Looks in vain that are timed together.
 const LOOKS: u32 = 100_000;
 /// Datagrams that `recvmmsg` takes at once.
@@ -64,14 +61,7 @@ pub(crate) fn run(way: Look, seconds: f64) -> Result<()> {
 
 /// A socket, connected to the other.
 fn pair() -> Result<[UdpSocket; 2]> {
-    let socket = || {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-        socket.set_nonblocking(true)?;
-        let _ = Socket::from(socket.try_clone()?).set_recv_buffer_size(8 << 20);
-        options::enable_gro(&socket)?;
-        Ok::<_, anyhow::Error>(socket)
-    };
-    let both = [socket()?, socket()?];
+    let both = [options::receiver()?, options::receiver()?];
     both[0].connect(both[1].local_addr()?)?;
     both[1].connect(both[0].local_addr()?)?;
     Ok(both)
@@ -136,21 +126,11 @@ fn stream(way: Look, time: Duration) -> Result<f64> {
     thread::scope(|scope| {
         let sends = scope.spawn(|| {
             let run = vec![1; PACKETS * segment];
-            let (mut sent, mut heard) = (0_u64, (0, Instant::now()));
+            let mut window = Window::new(WINDOW);
             while !over.load(Ordering::Relaxed) {
-                let here = taken.load(Ordering::Relaxed) / run.len() as u64;
-                if here != heard.0 {
-                    heard = (here, Instant::now());
-                }
-                if sent - here < WINDOW {
-                    there.send(&run)?;
-                    sent += 1;
-                } else if heard.1.elapsed() > PATIENCE {
-                    // What is missing is lost.
-                    sent = here;
-                    heard.1 = Instant::now();
-                } else {
-                    std::hint::spin_loop();
+                match window.take(taken.load(Ordering::Relaxed) / run.len() as u64, 1) {
+                    true => drop(there.send(&run)?),
+                    false => std::hint::spin_loop(),
                 }
             }
             Ok::<_, anyhow::Error>(())
@@ -270,8 +250,7 @@ fn by_ring<R>(way: Look, socket: &UdpSocket, f: impl FnOnce(Looks<'_>) -> Result
     let mut armed = false;
     f(&mut |each| {
         if !armed {
-            let fd = Fd(socket.as_raw_fd());
-            let entry = opcode::RecvMsgMulti::new(fd, &raw const *message, GROUP).build();
+            let entry = buffers::receives(socket, &message);
             // SAFETY: descriptor and template outlive the ring's use.
             unsafe { submissions.push(&entry) }.context("the submission queue is full")?;
             submissions.sync();
@@ -293,12 +272,9 @@ fn by_ring<R>(way: Look, socket: &UdpSocket, f: impl FnOnce(Looks<'_>) -> Result
         let mut got = 0;
         for done in completions.by_ref() {
             armed &= cqueue::more(done.flags());
-            let Some(id) = cqueue::buffer_select(done.flags()) else {
+            let Some((id, datagram)) = buffers::arrived(&done, &buffers, &message)? else {
                 continue;
             };
-            let datagram = RecvMsgOut::parse(buffers.bytes(id), &message)
-                .ok()
-                .context("a receive without its head")?;
             each(datagram.payload_data());
             got += 1;
             buffers.provide(id);

@@ -15,6 +15,7 @@ use io_uring::types::Fixed;
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use socket2::{SockAddr, Socket};
 
+use crate::window::Window;
 use crate::{HEADER, TRAILER, options, processor_time};
 
 /// Payload bytes of a packet, at most.
@@ -25,8 +26,6 @@ const PACKETS: usize = 15;
 const READY: usize = 256;
 /// Messages that may be on their way.
 const WINDOW: u64 = 128;
-/// What has not arrived after so long is lost.
-const PATIENCE: Duration = Duration::from_millis(20);
 
 /// How they are handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -62,7 +61,9 @@ pub(crate) fn run(task: &Task) -> Result<()> {
         (1..=64).contains(&task.paths) && (1..=64).contains(&task.batch),
         "1 to 64 paths, and as many messages at once"
     );
-    let receivers: Vec<UdpSocket> = (0..task.paths).map(|_| receiver()).collect::<Result<_>>()?;
+    let receivers: Vec<UdpSocket> = (0..task.paths)
+        .map(|_| options::receiver())
+        .collect::<Result<_>>()?;
     let addresses: Vec<SockAddr> = receivers
         .iter()
         .map(|socket| Ok(socket.local_addr().map(SockAddr::from)?))
@@ -82,14 +83,6 @@ pub(crate) fn run(task: &Task) -> Result<()> {
 struct Sent {
     nanoseconds: f64,
     rate: f64,
-}
-
-fn receiver() -> Result<UdpSocket> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-    socket.set_nonblocking(true)?;
-    let _ = Socket::from(socket.try_clone()?).set_recv_buffer_size(8 << 20);
-    options::enable_gro(&socket)?;
-    Ok(socket)
 }
 
 /// Counts the bytes that arrive.
@@ -115,21 +108,13 @@ fn send(task: &Task, addresses: &[SockAddr], arrived: &AtomicU64) -> Result<Sent
     let messages = Messages::new(addresses, packets, payload);
     let bytes = (packets * (HEADER + payload + TRAILER)) as u64;
     let mut hand = Hand::new(task, &socket)?;
-    let (mut sent, mut lost, mut at) = (0_u64, 0_u64, 0_usize);
+    let (mut window, mut at) = (Window::new(WINDOW), 0);
     let mut spent = Duration::ZERO;
     let began = Instant::now();
     let end = began + Duration::from_secs_f64(task.seconds);
-    let mut heard = (0, began);
     while Instant::now() < end {
         let here = arrived.load(Ordering::Relaxed) / bytes;
-        if heard.0 != here {
-            heard = (here, Instant::now());
-        }
-        if sent - lost - here.min(sent - lost) + task.batch as u64 > WINDOW {
-            if heard.1.elapsed() > PATIENCE {
-                lost = sent - here;
-                heard.1 = Instant::now();
-            }
+        if !window.take(here, task.batch as u64) {
             std::hint::spin_loop();
             continue;
         }
@@ -141,11 +126,11 @@ fn send(task: &Task, addresses: &[SockAddr], arrived: &AtomicU64) -> Result<Sent
         hand.over(&messages.headers[at..][..task.batch])?;
         spent += processor_time() - before;
         at += task.batch;
-        sent += task.batch as u64;
     }
 
     let here = arrived.load(Ordering::Relaxed) / bytes;
     hand.finish()?;
+    let sent = window.sent();
     ensure!(sent > 0, "nothing was sent");
     ensure!(here * 2 > sent, "{here} of {sent} messages arrived");
     Ok(Sent {

@@ -23,11 +23,7 @@ pub fn run(quick: bool) -> Result<()> {
     let programs = build::packages(&["ferroce-baseline"])?;
     let dir = build::scratch("bench")?;
     let (rounds, seconds) = if quick { (2, 1) } else { (5, 2) };
-    let mut figures = SIZES.map(|(key, _)| Figure {
-        key,
-        unit: "ns",
-        values: Vec::new(),
-    });
+    let mut figures = SIZES.map(|(key, _)| Figure::new(key, "ns"));
 
     for _ in 0..rounds {
         for (figure, (_, size)) in figures.iter_mut().zip(SIZES) {

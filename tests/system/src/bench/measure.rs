@@ -31,6 +31,15 @@ pub(super) struct Figure {
 }
 
 impl Figure {
+    /// One that has yet to be measured.
+    pub(super) fn new(key: &'static str, unit: &'static str) -> Figure {
+        Figure {
+            key,
+            unit,
+            values: Vec::new(),
+        }
+    }
+
     /// The smallest value; infinite without any.
     pub(super) fn least(&self) -> f64 {
         self.values.iter().copied().fold(f64::INFINITY, f64::min)
@@ -160,11 +169,7 @@ impl<'a> Bench<'a> {
 
         let mut figures: Vec<Figure> = list
             .iter()
-            .map(|(key, unit, _)| Figure {
-                key,
-                unit,
-                values: Vec::new(),
-            })
+            .map(|(key, unit, _)| Figure::new(key, unit))
             .collect();
 
         for round in 0..repetitions {

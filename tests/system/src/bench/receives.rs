@@ -30,12 +30,8 @@ pub fn run(quick: bool) -> Result<()> {
     let programs = build::packages(&["ferroce-baseline"])?;
     let dir = build::scratch("bench")?;
     let (rounds, seconds) = if quick { (2, "1") } else { (5, "4") };
-    let figure = |(key, unit)| Figure {
-        key,
-        unit,
-        values: Vec::new(),
-    };
-    let mut ways = WAYS.map(|_| (MEASURED.map(figure), None));
+    let figures = || MEASURED.map(|(key, unit)| Figure::new(key, unit));
+    let mut ways = WAYS.map(|_| (figures(), None));
 
     let watch = Watch::begin()?;
     for _ in 0..rounds {

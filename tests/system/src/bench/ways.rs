@@ -48,14 +48,9 @@ pub fn run(quick: bool) -> Result<()> {
     let programs = build::packages(&["ferroce-baseline"])?;
     let dir = build::scratch("bench")?;
     let (rounds, seconds) = if quick { (2, 1) } else { (5, 2) };
-    let figure = |key, unit| Figure {
-        key,
-        unit,
-        values: Vec::new(),
-    };
     let cost = |way| Cost {
-        time: figure(way, "ns"),
-        rate: figure(way, "/s"),
+        time: Figure::new(way, "ns"),
+        rate: Figure::new(way, "/s"),
         refused: None,
     };
     let mut costs = SHAPES.map(|_| WAYS.map(cost));

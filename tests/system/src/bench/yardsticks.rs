@@ -3,9 +3,10 @@
 
 use std::process::Command;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Error, Result, anyhow, bail};
 
 use super::measure::{Bench, LIMIT, number, successful};
+use super::ways::numbers;
 use crate::harness::process;
 
 const BASELINE_PORT: u16 = 19_901;
@@ -141,11 +142,9 @@ impl Bench<'_> {
 
     /// A yardstick that is one program.
     fn alone_baseline(&self, arguments: &[&str]) -> Result<f64> {
-        let mut command = Command::new(self.host.programs().join("udp-baseline"));
-        command.args(arguments);
-        let finished = process::run(command, &self.dir, "baseline", LIMIT)?;
-        successful(&[&finished])?;
-        number(&finished.out)
+        let said = numbers(self.host.programs(), &self.dir, arguments)?;
+        let [number] = said.map_err(Error::msg)?;
+        Ok(number)
     }
 }
 

@@ -24,8 +24,8 @@ use ways::{Lossy, SCHEMES, Scheme};
 pub(super) struct Stand<'a> {
     bench: Bench<'a>,
     /// Hosts between which packets are lost, with go-back-N and with what is the default.
+    go_back_n: Lossy,
     lossy: Lossy,
-    selective: Lossy,
 }
 
 /// One way's points.
@@ -60,8 +60,8 @@ pub fn run(dir: &Path, quick: bool) -> Result<()> {
     );
     let stand = Stand {
         bench: Bench::new(&host, &device, build::scratch("bench")?, seconds),
-        lossy: Lossy::new(&programs, "go-back-n")?,
-        selective: Lossy::new(&programs, "automatic")?,
+        go_back_n: Lossy::new(&programs, "go-back-n")?,
+        lossy: Lossy::new(&programs, "automatic")?,
     };
 
     let watch = Watch::begin()?;
@@ -102,11 +102,7 @@ fn measure(stand: &Stand<'_>, rounds: usize) -> Result<Vec<Plot>> {
 
 impl Plot {
     fn new(scheme: &'static Scheme) -> Plot {
-        let empty = |_: &&str| Figure {
-            key: scheme.file,
-            unit: scheme.unit,
-            values: Vec::new(),
-        };
+        let empty = |_: &&str| Figure::new(scheme.file, scheme.unit);
         let curves = scheme.ways.iter().map(|way| Curve {
             name: way.name,
             points: scheme.xs.iter().map(empty).collect(),

@@ -142,10 +142,10 @@ pub(super) static SCHEMES: &[Scheme] = &[
         falls: true,
         ways: &[
             way("ib_write_bw, go-back-N", |stand, x| {
-                lossy_writes(stand, &stand.lossy, x)
+                lossy_writes(stand, &stand.go_back_n, x)
             }),
             way("ib_write_bw", |stand, x| {
-                lossy_writes(stand, &stand.selective, x)
+                lossy_writes(stand, &stand.lossy, x)
             }),
             way("TCP, cubic", |stand, x| lossy_tcp(stand, x, "cubic")),
             way("TCP, bbr", |stand, x| lossy_tcp(stand, x, "bbr")),
