@@ -64,8 +64,8 @@ struct endpoint *open_endpoint(const struct options *options)
 		if (options->channel) {
 			CHECK((e->channel = ibv_create_comp_channel(e->context)), "ibv_create_comp_channel: %s", strerror(errno));
 		}
-		e->send_cq = ibv_create_cq(e->context, cqe, e, e->channel, 0);
-		e->recv_cq = ibv_create_cq(e->context, cqe, e, e->channel, 0);
+		e->send_cq = ibv_create_cq(e->context, cqe, e, e->channel, options->send_vector);
+		e->recv_cq = ibv_create_cq(e->context, cqe, e, e->channel, options->recv_vector);
 		CHECK(e->send_cq && e->recv_cq, "ibv_create_cq: %s", strerror(errno));
 	}
 	if (options->srq_wr && other && other->srq) {

@@ -32,6 +32,7 @@ struct options {
 	bool no_context;     // only for remote control: nothing
 	int qp_type;         // 0: RC; or UC, UD
 	uint32_t qkey;       // UD; 0: TEST_QKEY
+	int send_vector, recv_vector; // of the completion queues
 };
 
 // What the other side must know.

@@ -88,7 +88,7 @@ static void creation_is_checked(void)
 		CHECK(!ibv_create_cq_ex(e->context, &attr) && errno == EOPNOTSUPP, "field %zu: %s", i, strerror(errno));
 	}
 	attr.wc_flags = 0;
-	attr.comp_vector = 1;
+	attr.comp_vector = e->context->num_comp_vectors;
 	CHECK(!ibv_create_cq_ex(e->context, &attr) && errno == EINVAL, "vector: %s", strerror(errno));
 	attr.comp_vector = 0;
 	attr.comp_mask = 1 << 5;

@@ -5,6 +5,7 @@ mod control;
 mod faults;
 mod hosts;
 mod introductions;
+mod lanes;
 mod notices;
 mod open;
 mod sockets;
@@ -24,6 +25,7 @@ use parking_lot::{Mutex, RwLock};
 
 use self::control::Control;
 use self::hosts::Hosts;
+use self::lanes::Lanes;
 use crate::datapath::handed::Handed;
 use crate::datapath::path::Path;
 use crate::datapath::rx::state::RxState;
@@ -75,9 +77,19 @@ pub(crate) struct Counts {
     pub(crate) srq: Count,
 }
 
-/// The device in this process.
+/// What all lanes of a process share.
+#[derive(Clone, Default)]
+pub(crate) struct Tables {
+    qps: Arc<locks::Table<Table<Qp>>>,
+    ahs: Arc<locks::Table<AhTable>>,
+    keys: Arc<locks::Table<KeyTable>>,
+}
+
+/// The device in this process, or one lane of it (see `lanes`).
 pub struct Hca {
     control: Control,
+    /// Its further lanes.
+    lanes: Lanes,
     /// Threads that take what the daemon has told.
     noticing: AtomicU32,
     info: DeviceInfo,
@@ -109,8 +121,8 @@ pub struct Hca {
     paths: Mutex<HashMap<PathKey, Weak<Path>>>,
     pub(crate) receivers: locks::Table<Vec<Arc<Receiver<Qp>>>>,
     pub(crate) count: Counts,
-    pub(crate) qps: locks::Table<Table<Qp>>,
-    pub(crate) ahs: locks::Table<AhTable>,
+    pub(crate) qps: Arc<locks::Table<Table<Qp>>>,
+    pub(crate) ahs: Arc<locks::Table<AhTable>>,
     pub(crate) domains: Domains,
     pub(crate) multicast: Multicast<Qp>,
     /// Index parts of the numbers of shared receive queues.
@@ -119,7 +131,7 @@ pub struct Hca {
     everywhere: AtomicBool,
     /// There are, or were, queue pairs whose traffic nobody acknowledges.
     unacknowledged: AtomicBool,
-    pub(crate) keys: locks::Table<KeyTable>,
+    pub(crate) keys: Arc<locks::Table<KeyTable>>,
     pub(crate) device_memory: DmUse,
     pub(crate) rx: locks::Mutex<RxState<Qp>, { locks::RECEIVE }>,
     pub(crate) timers: Timers<u16>,
@@ -143,8 +155,11 @@ impl Hca {
         attachment: Attachment,
         gids: Vec<GidEntry>,
         ports: Ports,
+        tables: Tables,
     ) -> Result<Hca> {
+        let Tables { qps, ahs, keys } = tables;
         Ok(Hca {
+            lanes: Lanes::default(),
             driver: Driver::new(attachment.inbox.wake, control.is_some()),
             control: Control::new(control),
             noticing: AtomicU32::new(0),
@@ -171,14 +186,14 @@ impl Hca {
             paths: Mutex::new(HashMap::new()),
             receivers: locks::Table::new(Vec::new()),
             count: Counts::default(),
-            qps: locks::Table::new(Table::new()),
-            ahs: locks::Table::default(),
+            qps,
+            ahs,
             domains: Domains::default(),
             multicast: Multicast::default(),
             srq_numbers: Mutex::default(),
             everywhere: AtomicBool::new(false),
             unacknowledged: AtomicBool::new(false),
-            keys: locks::Table::default(),
+            keys,
             device_memory: DmUse::default(),
             rx: locks::Mutex::new(RxState::new()),
             timers: Timers::new(),
@@ -310,6 +325,15 @@ impl Hca {
     /// The part of the device that is this process's: the upper half of its queue pairs' numbers.
     pub fn slot(&self) -> u8 {
         self.slot
+    }
+
+    /// What it shares with its lanes.
+    fn tables(&self) -> Tables {
+        Tables {
+            qps: self.qps.clone(),
+            ahs: self.ahs.clone(),
+            keys: self.keys.clone(),
+        }
     }
 
     pub(crate) fn counters(&self) -> &CounterPage {

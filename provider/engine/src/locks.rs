@@ -13,7 +13,13 @@
 //! Locks that are not of these types are held for a look at what they protect, and nothing else is
 //! locked meanwhile; or they are of an object's life (`life`, `closed`) and come before all others.
 
+mod sharded;
+
 use std::ops::{Deref, DerefMut};
+
+use parking_lot::lock_api;
+
+use self::sharded::Sharded;
 
 /// The receive side.
 pub(crate) const RECEIVE: u8 = 0;
@@ -55,29 +61,31 @@ impl<T, const RANK: u8> Mutex<T, RANK> {
 
 /// A table.
 #[derive(Default)]
-pub(crate) struct Table<T>(parking_lot::RwLock<T>);
+pub(crate) struct Table<T>(lock_api::RwLock<Sharded, T>);
+
+type ReadGuard<'a, T> = Guard<lock_api::RwLockReadGuard<'a, Sharded, T>>;
 
 impl<T> Table<T> {
     pub(crate) const fn new(value: T) -> Self {
-        Table(parking_lot::RwLock::new(value))
+        Table(lock_api::RwLock::new(value))
     }
 
     /// Waits for a writer, but not for one that waits itself.
     #[inline]
-    pub(crate) fn read_recursive(&self) -> Guard<parking_lot::RwLockReadGuard<'_, T>> {
+    pub(crate) fn read_recursive(&self) -> ReadGuard<'_, T> {
         check::read();
         Guard::new(self.0.read_recursive(), READ)
     }
 
     /// The same, if nobody writes.
     #[inline]
-    pub(crate) fn try_read_recursive(&self) -> Option<Guard<parking_lot::RwLockReadGuard<'_, T>>> {
+    pub(crate) fn try_read_recursive(&self) -> Option<ReadGuard<'_, T>> {
         Some(Guard::new(self.0.try_read_recursive()?, READ))
     }
 
     /// Waits until nobody uses what is in it.
     #[inline]
-    pub(crate) fn write(&self) -> Guard<parking_lot::RwLockWriteGuard<'_, T>> {
+    pub(crate) fn write(&self) -> Guard<lock_api::RwLockWriteGuard<'_, Sharded, T>> {
         check::order(TABLE);
         Guard::new(self.0.write(), TABLE)
     }

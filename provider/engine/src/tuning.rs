@@ -32,6 +32,15 @@ pub(crate) const NAP_PART: u32 = 16;
 /// Between two looks at what the daemon says, while the application receives.
 pub(crate) const CONTROL_INTERVAL: Duration = Duration::from_millis(100);
 
+// Completion vectors (`hca::lanes`).
+
+/// At least so many, so that programs which spread over them can be tried anywhere.
+pub(crate) const MIN_VECTORS: u32 = 2;
+/// At most so many: each that is used is one of the device's 255 slots.
+pub(crate) const MAX_VECTORS: u32 = 8;
+/// Slots that are left to programs that come.
+pub(crate) const SLOTS_LEFT: u32 = 128;
+
 // Offers of the processor (`crowd`, `make_room`).
 
 /// An offer that took longer went to somebody who has much to do.

@@ -99,10 +99,6 @@ pub(crate) struct Init<'a> {
 /// # Safety
 /// A context of ours; a channel of libibverbs or null.
 pub(crate) unsafe fn create(context: *mut ibv_context, init: Init<'_>) -> Result<*mut Cq, Errno> {
-    if init.vector != 0 {
-        return Err(Errno(libc::EINVAL));
-    }
-
     let allocators = init.domain.and_then(Pd::allocators);
     let place = Place::<Cq>::new(allocators, Resource::Cq)?;
 
@@ -120,6 +116,7 @@ pub(crate) unsafe fn create(context: *mut ibv_context, init: Init<'_>) -> Result
         .create_cq_with(CqInit {
             cqe: init.cqe,
             cookie: place.address(),
+            vector: init.vector,
             channel,
             stamped: init.stamped,
             ignore_overrun: init.ignore_overrun,

@@ -83,9 +83,10 @@ pub(crate) unsafe fn make(
         }
 
         command_fd::opened(command, &engine);
+        let vectors = engine.hca().vectors();
         (&raw mut (*context).engine).write(engine);
         (*context).verbs.context.async_fd = async_fd;
-        (*context).verbs.context.num_comp_vectors = 1;
+        (*context).verbs.context.num_comp_vectors = vectors as c_int;
         Ok(verbs)
     }
 }

@@ -90,7 +90,7 @@ impl Hca {
     /// Tells who captures what there is already.
     fn show_queue_pairs(&self) {
         let qps: Vec<_> = self.qps.read_recursive().iter().cloned().collect();
-        for qp in qps {
+        for qp in qps.into_iter().filter(|qp| qp.is_of(self)) {
             qp.show_attributes(&qp.inner.lock());
         }
     }

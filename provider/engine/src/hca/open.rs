@@ -6,7 +6,7 @@ use std::sync::{Arc, Once};
 use ferroce_control::{Client, RuntimeDir};
 use parking_lot::Mutex;
 
-use super::Hca;
+use super::{Hca, Tables};
 use crate::error::{Error, Result};
 use crate::forks;
 use crate::memory::guard;
@@ -27,7 +27,9 @@ extern "C" fn exiting() {
         for qp in qps.iter() {
             qp.exiting();
         }
-        hca.taps.faults.held.let_go(&hca.taps);
+        for lane in hca.lanes.open().chain([hca]) {
+            lane.taps.faults.held.let_go(&lane.taps);
+        }
     }
 }
 
@@ -55,7 +57,7 @@ impl Hca {
             return Ok(hca.clone());
         }
 
-        let hca = Hca::connect(dir)?;
+        let hca = Hca::connect(dir, Tables::default())?;
         open.push((dir.path().to_owned(), hca.clone()));
         Ok(hca)
     }
@@ -71,7 +73,8 @@ impl Hca {
         Ok(own.map(|(dir, _)| dir.clone()))
     }
 
-    fn connect(dir: &RuntimeDir) -> Result<Arc<Hca>> {
+    /// Attaches to the daemon in `dir` for a slot, whose tables these are.
+    pub(super) fn connect(dir: &RuntimeDir, tables: Tables) -> Result<Arc<Hca>> {
         guard::install();
         let mut control = Client::connect(dir)?;
         let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
@@ -87,6 +90,7 @@ impl Hca {
             attachment,
             gids,
             Ports::new(ports),
+            tables,
         )?);
         hca.begin_with_faults();
         // Captures that are under way have been told of beside the first answer.

@@ -49,7 +49,7 @@ impl Hca {
         }
 
         let found = self.qps.read_recursive().find(last.qp_num as u16).cloned();
-        let Some(qp) = found else {
+        let Some(qp) = found.filter(|qp| qp.is_of(self)) else {
             return;
         };
         if qp.is_answered() != Some(false) {

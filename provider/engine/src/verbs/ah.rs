@@ -2,7 +2,7 @@
 //! that a work request carries.
 //!
 //! A datagram's path depends on its destination queue pair too (see `path`), so a handle keeps one
-//! for each slot that it was used for. Nothing is sent from here.
+//! for each lane that sends by it and each slot that it was used for. Nothing is sent from here.
 
 use std::sync::Arc;
 
@@ -92,19 +92,25 @@ fn has_datagrams(hca: &Hca, pd: &Pd) -> bool {
 }
 
 impl Target {
-    /// The path to queue pairs of a slot.
+    /// The path from a lane to queue pairs of a slot.
     pub(crate) fn path(&self, hca: &Hca, slot: u8) -> Result<Arc<Path>> {
         let slot = self.route.slot(slot);
-        let here = |path: &&Arc<Path>| path.key.slot == slot && !path.is_stale();
-        let known = |paths: &Vec<Arc<Path>>| paths.iter().find(here).cloned();
+        let lane = hca.slot();
+        let here = |(from, path): &&(u8, Arc<Path>)| {
+            *from == lane && path.key.slot == slot && !path.is_stale()
+        };
+        let known = |paths: &Vec<(u8, Arc<Path>)>| {
+            let found = paths.iter().find(here);
+            found.map(|(_, path)| path.clone())
+        };
         if let Some(path) = known(&self.paths.read()) {
             return Ok(path);
         }
         let path = self.route.path(hca, slot)?;
         let mut paths = self.paths.write();
         Ok(known(&paths).unwrap_or_else(|| {
-            paths.retain(|path| !path.is_stale());
-            paths.push(path.clone());
+            paths.retain(|(_, path)| !path.is_stale());
+            paths.push((lane, path.clone()));
             path
         }))
     }

@@ -9,6 +9,7 @@ use ferroce_control::faults::Verb;
 use ferroce_control::objects::Object;
 
 use crate::error::{Error, Result};
+use crate::hca::Hca;
 use crate::verbs::completions::{Completions, Fixed, Moderation};
 use crate::verbs::context::{Context, Pd};
 use crate::verbs::entries::{Entry, Lent};
@@ -23,6 +24,9 @@ pub struct CqInit {
     pub cqe: u32,
     /// What events name the queue by.
     pub cookie: u64,
+    /// Its completion vector, of [`Hca::vectors`](crate::Hca::vectors): whose thread receives for
+    /// the queue pairs that complete there while nobody polls.
+    pub vector: u32,
     /// Its completion channel.
     pub channel: Option<RawFd>,
     /// Completions carry the times at which they were raised.
@@ -38,6 +42,8 @@ pub struct CqInit {
 /// A completion queue.
 pub struct Cq {
     context: Arc<Context>,
+    /// That of its completion vector.
+    lane: Arc<Hca>,
     completions: Arc<Completions>,
     pd: Option<Arc<Pd>>,
     destroyed: AtomicBool,
@@ -67,18 +73,24 @@ impl Context {
         let channel = init.channel.map(|fd| self.channels.attach(fd));
         let channel = channel.transpose()?;
         let hca = self.hca();
+        if init.vector >= hca.vectors() {
+            return Err(Error::Invalid(
+                "comp_vector is not below the device's num_comp_vectors",
+            ));
+        }
         hca.count.cq.take(limits::MAX_CQ, "completion queues")?;
         if let Some(pd) = &init.pd {
             pd.add_user();
         }
 
+        let lane = hca.lane(init.vector);
         let of = Fixed {
             handle: hca.new_handle(),
             cookie: init.cookie,
             channel,
             events: self.events().clone(),
             watch: self.watch_of_completions().clone(),
-            alarms: hca.clone(),
+            alarms: lane.clone(),
             stamped: init.stamped,
             ignore_overrun: init.ignore_overrun,
             listing: hca.objects.enter(listed(self, init.cqe)),
@@ -86,6 +98,7 @@ impl Context {
 
         Ok(Arc::new(Cq {
             context: self.clone(),
+            lane,
             completions: Completions::new(of, init.cqe, init.memory),
             pd: init.pd,
             destroyed: AtomicBool::new(false),
@@ -113,7 +126,7 @@ impl Cq {
         }
         let n = self.completions.take(wc);
         if let Some(last) = wc[..n].last() {
-            self.context.hca().completed(last);
+            self.lane.completed(last);
         }
         Ok(n)
     }
@@ -126,7 +139,7 @@ impl Cq {
         }
         let entry = self.completions.take_entry();
         if let Some(entry) = &entry {
-            self.context.hca().completed(&entry.wc);
+            self.lane.completed(&entry.wc);
         }
         entry
     }
@@ -136,7 +149,7 @@ impl Cq {
     fn is_empty_still(&self) -> bool {
         self.completions.polled();
         self.completions.is_empty() && {
-            self.context.hca().poll_from_app();
+            self.lane.poll_from_app();
             self.completions.is_empty()
         }
     }
@@ -150,7 +163,7 @@ impl Cq {
     /// Before the first poll after an event there is none: that event stands for what is there.
     pub fn req_notify(&self, solicited_only: bool) -> Result<()> {
         self.completions.arm(solicited_only);
-        self.context.hca().app_will_sleep();
+        self.lane.app_will_sleep();
         Ok(())
     }
 
@@ -201,6 +214,11 @@ impl Cq {
 
     pub(crate) fn context(&self) -> &Arc<Context> {
         &self.context
+    }
+
+    /// Who receives for it.
+    pub(super) fn lane(&self) -> &Arc<Hca> {
+        &self.lane
     }
 }
 

@@ -68,6 +68,8 @@ pub(crate) struct Inner {
 /// A queue pair.
 pub struct Qp {
     pub(crate) context: Arc<Context>,
+    /// The lane that receives for it, and keeps its timers.
+    pub(crate) lane: Arc<Hca>,
     /// All but XRC targets have one.
     pub(crate) pd: Option<Arc<Pd>>,
     /// XRC targets have one.
@@ -206,7 +208,12 @@ impl Qp {
     }
 
     pub(crate) fn hca(&self) -> &Arc<Hca> {
-        self.context.hca()
+        &self.lane
+    }
+
+    /// Whether a lane is the queue pair's.
+    pub(crate) fn is_of(&self, lane: &Hca) -> bool {
+        std::ptr::eq(&raw const *self.lane, lane)
     }
 
     /// XRC target: its domain.

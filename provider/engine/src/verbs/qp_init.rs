@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use crate::datapath::held::Held;
 use crate::datapath::turns::Part;
 use crate::error::{Error, Result};
+use crate::hca::Hca;
 use crate::locks;
 use crate::tuning::EARLY_BYTES;
 use crate::verbs::completions::Completions;
@@ -82,7 +83,10 @@ impl Qp {
         fit(&mut init, service);
         check(context, pd, service, &init)?;
         let tm = share_tags(&mut init);
-        let hca = context.hca();
+        // Its objects are listed together, whatever their lanes.
+        let objects = &context.hca().objects;
+        let taps = &context.hca().taps;
+        let lane = lane(context, &init).clone();
 
         let QpInit {
             qp_type,
@@ -111,8 +115,8 @@ impl Qp {
 
         let opener = xrcd.clone();
 
-        let made = hca.qps.write().insert(|index| {
-            let number = u32::from(hca.slot()) << 16 | u32::from(index);
+        let made = lane.qps.write().insert(|index| {
+            let number = u32::from(lane.slot()) << 16 | u32::from(index);
             let config = QpConfig {
                 qpn: number,
                 qp_type: service,
@@ -122,14 +126,14 @@ impl Qp {
                 },
                 sq_sig_all,
                 srq: srq.is_some(),
-                mtu: hca.info().active_mtu,
+                mtu: lane.info().active_mtu,
                 seed: random(),
-                stretch: hca.info().stretch_timeouts,
-                selective: hca.hosts.is_selective().then_some(&EARLY),
-                introduced: hca.hosts.introduces_all(),
+                stretch: lane.info().stretch_timeouts,
+                selective: lane.hosts.is_selective().then_some(&EARLY),
+                introduced: lane.hosts.introduces_all(),
             };
 
-            hca.objects.set_heard(index, false);
+            lane.objects.set_heard(index, false);
             let listed = QueuePair {
                 number,
                 qp_type: qp_type as u8,
@@ -139,14 +143,15 @@ impl Qp {
             };
 
             let numbered = |cq: &Option<Arc<Completions>>| cq.as_ref().map(|cq| cq.listed_number());
-            let row = hca.objects.row(index, [&send_cq, &recv_cq].map(numbered));
+            let row = objects.row(index, [&send_cq, &recv_cq].map(numbered));
 
             Ok(Arc::new(Qp {
                 context: context.clone(),
+                lane: lane.clone(),
                 pd: pd.cloned(),
                 xrcd,
                 number,
-                ordinal: hca.taps.next_ordinal(),
+                ordinal: taps.next_ordinal(),
                 qp_type,
                 service,
                 cap,
@@ -163,7 +168,7 @@ impl Qp {
                 port: AtomicU8::new(0),
                 latency: Mutex::default(),
                 touched: AtomicBool::new(false),
-                listing: hca.objects.enter(Object::Qp(listed)),
+                listing: objects.enter(Object::Qp(listed)),
                 row,
             }))
         });
@@ -216,6 +221,13 @@ impl Inner {
             heard: false,
         }
     }
+}
+
+/// The lane of the queue where its receive completions go: who polls that one receives for it. An
+/// XRC initiator has its send completions only, an XRC target neither.
+fn lane<'a>(context: &'a Arc<Context>, init: &'a QpInit) -> &'a Arc<Hca> {
+    let cq = init.recv_cq.as_ref().or(init.send_cq.as_ref());
+    cq.map_or(context.hca(), |cq| cq.lane())
 }
 
 /// Leaves out what a queue pair of this kind has no use for, and grants what there is room for.

@@ -15,14 +15,16 @@ pub(crate) struct Table<T> {
     len: u32,
 }
 
-impl<T> Table<T> {
-    pub(crate) fn new() -> Table<T> {
+impl<T> Default for Table<T> {
+    fn default() -> Table<T> {
         Table {
             pages: (0..256).map(|_| None).collect(),
             len: 0,
         }
     }
+}
 
+impl<T> Table<T> {
     pub(crate) fn find(&self, index: u16) -> Option<&Arc<T>> {
         self.pages[usize::from(index >> 8)].as_ref()?[usize::from(index & 0xff)].as_ref()
     }

@@ -254,7 +254,9 @@ impl Hca {
             return None;
         }
 
+        // The number without the slot may be that of another lane's.
         let found = qps.find(number as u16);
+        let found = found.filter(|qp| qp.qp_num() == number);
         if found.is_none() {
             self.counters().add(Counter::RxUnknownQp, 1);
         }

@@ -8,7 +8,7 @@ use ferroce_control::{Attachment, CongestionControl, CounterPage, DeviceInfo, Gi
 
 use super::{End, Faults};
 use crate::error::Result;
-use crate::hca::Hca;
+use crate::hca::{Hca, Tables};
 use crate::memory::guard;
 use crate::port::{Medium, Ports};
 
@@ -70,5 +70,11 @@ fn device(end: End, slot: u8, congestion: CongestionControl) -> Result<Arc<Hca>>
     };
 
     let ports = Ports::Ethernet(Medium::InProcess(end));
-    Ok(Arc::new(Hca::new(None, attachment, vec![gid], ports)?))
+    Ok(Arc::new(Hca::new(
+        None,
+        attachment,
+        vec![gid],
+        ports,
+        Tables::default(),
+    )?))
 }

@@ -30,6 +30,7 @@ pub(crate) const PROGRAMS: &[&str] = &[
     "extended",
     "unreliable",
     "tags",
+    "vectors",
 ];
 
 pub(crate) fn cases() -> Vec<Case> {
