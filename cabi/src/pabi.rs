@@ -148,7 +148,7 @@ pub struct verbs_qp {
     /// Of this the version has what stands before [`Served::qp_mask`].
     pub qp_ex: ibv_qp_ex,
     /// Room for functions that later versions append to `qp_ex`, and for [`verbs_qp_tail`].
-    pub room: [usize; 32],
+    pub room: [usize; 16],
 }
 
 /// What follows `qp_ex` in `struct verbs_qp`, at [`Served::qp_mask`].

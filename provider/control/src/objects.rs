@@ -9,8 +9,8 @@
 //!
 //! Behind the table there is a bit for each queue pair: whether its peer has been heard of. The
 //! daemon's connection manager looks at it, where a message of the peer's that says the same may
-//! have been lost. Behind the bits is a row of numbers for each ([`QpRow`]); those of a completion
-//! queue are in its entry ([`CqNumbers`]).
+//! have been lost. Behind the bits are rows of numbers ([`QpRow`]), of which each has one, that its
+//! entry names; those of a completion queue are in its entry ([`CqNumbers`]).
 //!
 //! The daemon trusts nothing that it reads but for showing it, and for what concerns this client's
 //! own connections.
@@ -44,12 +44,14 @@ pub const MAX_OBJECTS: u32 = 1 << 21;
 /// used.
 const WORDS: usize = 8;
 const ROWS: usize = 1 + MAX_OBJECTS as usize;
-/// Rows of the bits of queue pairs, one for each of the 2^16 numbers that a process has.
-const HEARD: usize = (1 << 16) / (WORDS * u64::BITS as usize);
+/// Queue pairs that a process can have.
+const QUEUE_PAIRS: usize = 1 << 16;
+/// Rows of the bits of queue pairs, one for each of the numbers that a process has.
+const HEARD: usize = QUEUE_PAIRS / (WORDS * u64::BITS as usize);
 /// Where the rows of numbers begin, in words.
 const NUMBERS: usize = (ROWS + HEARD) * WORDS;
-/// All that there is, in words: behind the bits a row for each number that a process has.
-const ALL: usize = NUMBERS + (1 << 16) * row::WORDS;
+/// All that there is, in words: behind the bits a row for each queue pair.
+const ALL: usize = NUMBERS + QUEUE_PAIRS * row::WORDS;
 const SPAN: usize = ALL * size_of::<u64>();
 /// What the protocol's version says of the layout: see [`VERSION`](crate::protocol::VERSION).
 #[cfg(test)]
@@ -67,6 +69,8 @@ pub struct ObjectTable {
     /// The process that enters objects. A forked child has the same memory, but not these objects.
     owner: u32,
     free: Mutex<Free>,
+    /// The same of rows.
+    rows: Mutex<Free>,
     /// Of a table that was made here: the descriptor for who may read it.
     shared: Option<OwnedFd>,
 }
@@ -76,6 +80,16 @@ pub struct ObjectTable {
 struct Free {
     back: Vec<u32>,
     next: u32,
+}
+
+impl Free {
+    /// One of the numbers below `most`, if there is one.
+    fn take(&mut self, most: u32) -> Option<u32> {
+        self.back.pop().or_else(|| {
+            let next = self.next;
+            (next < most).then(|| self.next += 1).map(|()| next)
+        })
+    }
 }
 
 impl ObjectTable {
@@ -125,6 +139,7 @@ impl ObjectTable {
             map,
             owner: std::process::id(),
             free: Mutex::default(),
+            rows: Mutex::default(),
             shared: None,
         }
     }
@@ -132,16 +147,8 @@ impl ObjectTable {
     /// Enters an object.
     pub fn enter(self: &Arc<Self>, object: Object) -> Listing {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = match free.back.pop() {
-            Some(number) => Some(number),
-            None if free.next < MAX_OBJECTS => {
-                free.next += 1;
-                self.word(0, 0).store(free.next.into(), Ordering::Release);
-                Some(free.next - 1)
-            }
-            None => None,
-        };
-
+        let number = free.take(MAX_OBJECTS);
+        self.word(0, 0).store(free.next.into(), Ordering::Release);
         drop(free);
         let listing = Listing {
             table: self.clone(),
@@ -236,8 +243,8 @@ impl Seen {
     }
 
     /// As [`ObjectTable::numbers`].
-    pub fn numbers(&self, qp: u16) -> QpNumbers {
-        self.0.numbers(qp)
+    pub fn numbers(&self, row: u16) -> QpNumbers {
+        self.0.numbers(row)
     }
 
     /// As [`ObjectTable::cq_numbers`].

@@ -123,6 +123,7 @@ fn shared_memory_is_laid_out_as_this_version_says() {
             remote: 6,
             sq_psn: 7,
             rq_psn: 8,
+            row: 9,
         }),
     ];
 
@@ -134,7 +135,7 @@ fn shared_memory_is_laid_out_as_this_version_says() {
 
     let of_qps = QP_COUNTERS.map(|counter| counter as usize);
 
-    assert_eq!(VERSION, 13);
+    assert_eq!(VERSION, 14);
     assert_eq!(counters.join(" "), COUNTERS.join(" "));
     assert_eq!(objects, OBJECTS);
     assert_eq!(of_qps, ROW);
@@ -213,7 +214,7 @@ const OBJECTS: &[&str] = &[
     "3: 3 100000002 0 0",
     "4: 3 100000002 0 0",
     "5: 3 100000003 0 0",
-    "6: 100020304 600000000 6 700000008",
+    "6: 100020304 600000000 900000006 700000008",
 ];
 
 #[test]

@@ -80,9 +80,9 @@ pub(crate) struct Counts {
 /// What all lanes of a process share.
 #[derive(Clone, Default)]
 pub(crate) struct Tables {
-    qps: Arc<locks::Table<Table<Qp>>>,
-    ahs: Arc<locks::Table<AhTable>>,
-    keys: Arc<locks::Table<KeyTable>>,
+    qps: Arc<locks::Table<Table<Qp>, { locks::QUEUE_PAIRS }>>,
+    ahs: Arc<locks::Table<AhTable, { locks::KEYS }>>,
+    keys: Arc<locks::Table<KeyTable, { locks::KEYS }>>,
 }
 
 /// The device in this process, or one lane of it (see `lanes`).
@@ -119,10 +119,10 @@ pub struct Hca {
     /// Of all contexts.
     events: Mutex<Vec<Weak<AsyncEvents>>>,
     paths: Mutex<HashMap<PathKey, Weak<Path>>>,
-    pub(crate) receivers: locks::Table<Vec<Arc<Receiver<Qp>>>>,
+    pub(crate) receivers: locks::Table<Vec<Arc<Receiver<Qp>>>, { locks::RECEIVERS }>,
     pub(crate) count: Counts,
-    pub(crate) qps: Arc<locks::Table<Table<Qp>>>,
-    pub(crate) ahs: Arc<locks::Table<AhTable>>,
+    pub(crate) qps: Arc<locks::Table<Table<Qp>, { locks::QUEUE_PAIRS }>>,
+    pub(crate) ahs: Arc<locks::Table<AhTable, { locks::KEYS }>>,
     pub(crate) domains: Domains,
     pub(crate) multicast: Multicast<Qp>,
     /// Index parts of the numbers of shared receive queues.
@@ -131,7 +131,7 @@ pub struct Hca {
     everywhere: AtomicBool,
     /// There are, or were, queue pairs whose traffic nobody acknowledges.
     unacknowledged: AtomicBool,
-    pub(crate) keys: Arc<locks::Table<KeyTable>>,
+    pub(crate) keys: Arc<locks::Table<KeyTable, { locks::KEYS }>>,
     pub(crate) device_memory: DmUse,
     pub(crate) rx: locks::Mutex<RxState<Qp>, { locks::RECEIVE }>,
     pub(crate) timers: Timers<u16>,

@@ -3,8 +3,8 @@
 //! A thread that holds a lock takes only those of a higher rank, so no two threads can wait for
 //! each other. A lock that is only tried may be of any rank, as nobody waits. One thing differs:
 //! tables are read by whoever holds nothing higher than a queue pair, as receiving reads them
-//! before it locks one, posting after. Readers do not wait for a writer that waits
-//! (`read_recursive`), and who writes to a table holds neither another nor a queue pair.
+//! before it locks one (`read`), posting after (`read_after`). Those readers do not wait for a
+//! writer that waits, and who writes to a table holds neither another nor a queue pair.
 //!
 //! None is held while a program's own code runs. Between `ibv_wr_start` and `ibv_wr_complete` a
 //! program may do anything: its requests are collected outside of the engine (the provider's
@@ -25,16 +25,20 @@ use self::sharded::Sharded;
 pub(crate) const RECEIVE: u8 = 0;
 /// A table that is written to.
 const TABLE: u8 = 1;
-/// A table that is read.
-const READ: u8 = 2;
+/// The table of receivers, which is read.
+pub(crate) const RECEIVERS: u8 = 2;
+/// That of queue pairs, which is read.
+pub(crate) const QUEUE_PAIRS: u8 = 3;
+/// Those of keys and of address handles, which are read.
+pub(crate) const KEYS: u8 = 4;
 /// A queue pair.
-pub(crate) const QUEUE_PAIR: u8 = 3;
+pub(crate) const QUEUE_PAIR: u8 = 5;
 /// A completion queue or a shared receive queue.
-pub(crate) const QUEUE: u8 = 4;
+pub(crate) const QUEUE: u8 = 6;
 /// The sender's end of a ring.
-pub(crate) const RING: u8 = 5;
+pub(crate) const RING: u8 = 7;
 /// Timers.
-pub(crate) const TIMERS: u8 = 6;
+pub(crate) const TIMERS: u8 = 8;
 
 /// A mutex of a rank.
 #[derive(Default)]
@@ -59,28 +63,36 @@ impl<T, const RANK: u8> Mutex<T, RANK> {
     }
 }
 
-/// A table.
+/// A table, with the rank that it has when it is read.
 #[derive(Default)]
-pub(crate) struct Table<T>(lock_api::RwLock<Sharded, T>);
+pub(crate) struct Table<T, const RANK: u8>(lock_api::RwLock<Sharded, T>);
 
 type ReadGuard<'a, T> = Guard<lock_api::RwLockReadGuard<'a, Sharded, T>>;
 
-impl<T> Table<T> {
+impl<T, const RANK: u8> Table<T, RANK> {
     pub(crate) const fn new(value: T) -> Self {
         Table(lock_api::RwLock::new(value))
     }
 
-    /// Waits for a writer, but not for one that waits itself.
+    /// Waits for a writer, also for one that waits himself.
     #[inline]
-    pub(crate) fn read_recursive(&self) -> ReadGuard<'_, T> {
-        check::read();
-        Guard::new(self.0.read_recursive(), READ)
+    pub(crate) fn read(&self) -> ReadGuard<'_, T> {
+        check::order(RANK);
+        Guard::new(self.0.read(), RANK)
     }
 
-    /// The same, if nobody writes.
+    /// As [`read`](Self::read), for who may hold a queue pair or this table: waits for no writer
+    /// that waits.
     #[inline]
-    pub(crate) fn try_read_recursive(&self) -> Option<ReadGuard<'_, T>> {
-        Some(Guard::new(self.0.try_read_recursive()?, READ))
+    pub(crate) fn read_after(&self) -> ReadGuard<'_, T> {
+        check::read();
+        Guard::new(self.0.read_recursive(), RANK)
+    }
+
+    /// As [`read`](Self::read), if nobody writes.
+    #[inline]
+    pub(crate) fn try_read(&self) -> Option<ReadGuard<'_, T>> {
+        Some(Guard::new(self.0.try_read_recursive()?, RANK))
     }
 
     /// Waits until nobody uses what is in it.
@@ -214,8 +226,8 @@ mod tests {
 
     struct Locks {
         receive: Mutex<(), RECEIVE>,
-        qps: Table<()>,
-        keys: Table<()>,
+        qps: Table<(), QUEUE_PAIRS>,
+        keys: Table<(), KEYS>,
         a: Mutex<(), QUEUE_PAIR>,
         b: Mutex<(), QUEUE_PAIR>,
         cq: Mutex<(), QUEUE>,
@@ -237,19 +249,19 @@ mod tests {
         let locks = locks();
         {
             let _rx = locks.receive.lock();
-            let (_qps, _keys) = (locks.qps.read_recursive(), locks.keys.read_recursive());
+            let (_qps, _keys) = (locks.qps.read(), locks.keys.read());
             drop(locks.a.lock());
             let _b = locks.b.lock();
             drop(locks.cq.lock());
         }
         let _posting = locks.a.lock();
-        let _keys = locks.keys.read_recursive();
+        let _keys = locks.keys.read_after();
         // Nobody waits here.
         assert!(locks.receive.try_lock().is_some());
     }
 
     #[test]
-    #[should_panic(expected = "rank 3 is taken beneath one of Some(3)")]
+    #[should_panic(expected = "rank 5 is taken beneath one of Some(5)")]
     fn two_queue_pairs_are_too_many() {
         let locks = locks();
         let _a = locks.a.lock();
@@ -257,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "rank 1 is taken beneath one of Some(3)")]
+    #[should_panic(expected = "rank 1 is taken beneath one of Some(5)")]
     fn who_holds_a_queue_pair_does_not_write_to_a_table() {
         let locks = locks();
         let _a = locks.a.lock();
@@ -265,11 +277,27 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a table is read beneath a lock of rank Some(4)")]
+    #[should_panic(expected = "a table is read beneath a lock of rank Some(6)")]
     fn who_holds_a_completion_queue_reads_no_table() {
         let locks = locks();
         let _cq = locks.cq.lock();
-        let _keys = locks.keys.read_recursive();
+        let _keys = locks.keys.read_after();
+    }
+
+    #[test]
+    #[should_panic(expected = "rank 4 is taken beneath one of Some(5)")]
+    fn who_holds_a_queue_pair_waits_for_no_writer() {
+        let locks = locks();
+        let _a = locks.a.lock();
+        let _keys = locks.keys.read();
+    }
+
+    #[test]
+    #[should_panic(expected = "rank 3 is taken beneath one of Some(4)")]
+    fn tables_are_read_in_order() {
+        let locks = locks();
+        let _keys = locks.keys.read();
+        let _qps = locks.qps.read();
     }
 
     #[test]

@@ -69,6 +69,8 @@ pub struct QueuePair {
     pub sq_psn: u32,
     /// PSN of its receive queue, 24 bits.
     pub rq_psn: u32,
+    /// Its row of numbers, in the table where its entry is.
+    pub row: u16,
 }
 
 /// Kinds of entries; 0 is none.
@@ -120,7 +122,7 @@ impl Object {
                 let words = [
                     two(qp.number, kind),
                     two(perhaps(qp.pd), perhaps(qp.srq)),
-                    qp.remote.into(),
+                    two(qp.row.into(), qp.remote),
                     two(qp.sq_psn, qp.rq_psn),
                 ];
                 (QP, words)
@@ -163,6 +165,7 @@ impl Object {
                     remote: third as u32,
                     sq_psn: halves(fourth).0,
                     rq_psn: halves(fourth).1,
+                    row: halves(third).0 as u16,
                 })
             }
             _ => return None,

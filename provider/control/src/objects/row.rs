@@ -4,13 +4,13 @@
 //! under its queue pair's lock, with plain stores: its own thread is the only one that adds, and
 //! who reads may see one number from before a store and the next from after it.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
 
 use super::numbers::{Pace, QpAttributes, QpNumbers, QpProgress};
 use super::object::two;
-use super::{NUMBERS, ObjectTable};
+use super::{NUMBERS, ObjectTable, QUEUE_PAIRS};
 use crate::Counter;
 
 /// Words of a row: six lines of a cache.
@@ -108,17 +108,24 @@ impl QpMoment {
 #[derive(Debug)]
 pub struct QpRow {
     table: Arc<ObjectTable>,
+    place: u16,
     first: usize,
 }
 
 impl ObjectTable {
-    /// The row of a queue pair that is being made, which is named by the lower half of its number.
-    /// All of it is zero from now on but for the completion queues, which are named by the numbers
-    /// of their entries.
-    pub fn row(self: &Arc<Self>, qp: u16, queues: [Option<u32>; 2]) -> QpRow {
+    /// A row for a queue pair that is being made; none where there are as many as can be. All of it
+    /// is zero from now on but for the completion queues, which are named by the numbers of their
+    /// entries. It is another's when it is dropped.
+    pub fn row(self: &Arc<Self>, queues: [Option<u32>; 2]) -> Option<QpRow> {
+        // Those that were used come first: numbers of queue pairs are random, and rows by them would
+        // have a page each.
+        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = rows.take(QUEUE_PAIRS as u32)? as u16;
+        drop(rows);
         let row = QpRow {
             table: self.clone(),
-            first: first(qp),
+            place,
+            first: first(place),
         };
 
         for word in 0..WORDS {
@@ -126,22 +133,37 @@ impl ObjectTable {
         }
         let [send, receive] = queues.map(super::object::perhaps);
         row.set(QUEUES, two(send, receive));
-        row
+        Some(row)
     }
 
-    /// The numbers of a queue pair as of now, which is named by the lower half of its number. They
-    /// mean something only while there is such a queue pair.
-    pub fn numbers(&self, qp: u16) -> QpNumbers {
-        let words = std::array::from_fn(|word| self.at(first(qp) + word).load(Relaxed));
+    /// The numbers of the queue pair whose entry names this row, as of now. They mean something
+    /// only while there is such a queue pair.
+    pub fn numbers(&self, row: u16) -> QpNumbers {
+        let words = std::array::from_fn(|word| self.at(first(row) + word).load(Relaxed));
         QpNumbers::from_words(&words)
     }
 }
 
-fn first(qp: u16) -> usize {
-    NUMBERS + usize::from(qp) * WORDS
+fn first(row: u16) -> usize {
+    NUMBERS + usize::from(row) * WORDS
+}
+
+impl Drop for QpRow {
+    fn drop(&mut self) {
+        // In a forked child the row is the parent's still, who may have held the lock at the fork.
+        if self.table.owner == std::process::id() {
+            let mut rows = (self.table.rows.lock()).unwrap_or_else(PoisonError::into_inner);
+            rows.back.push(self.place.into());
+        }
+    }
 }
 
 impl QpRow {
+    /// Which one it is, for the queue pair's entry.
+    pub fn place(&self) -> u16 {
+        self.place
+    }
+
     /// Adds to a counter that is one of [`QP_COUNTERS`]; others are passed over.
     #[inline]
     pub fn count(&self, counter: Counter, n: u64) {

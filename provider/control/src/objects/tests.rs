@@ -15,6 +15,7 @@ fn all() -> [Object; 8] {
         remote: 0xab_cdef,
         sq_psn: 0xff_ffff,
         rq_psn: 1,
+        row: u16::MAX,
     };
 
     [
@@ -176,8 +177,15 @@ fn progress() -> QpProgress {
 fn a_row_says_what_was_counted_and_a_new_queue_pair_finds_none_of_it() {
     let (daemon, fd) = ObjectTable::create().unwrap();
     let client = Arc::new(ObjectTable::from_fd(fd).unwrap());
-    for qp in [0, 2, u16::MAX] {
-        let row = client.row(qp, [Some(0), None]);
+    let first = client.row([None; 2]).unwrap();
+    let neighbour = client.row([None; 2]).unwrap().place();
+    assert_eq!((first.place(), neighbour), (0, 1));
+    drop(first);
+    // Thrice the same one, as it is given back.
+    for _ in 0..3 {
+        let row = client.row([Some(0), None]).unwrap();
+        let qp = row.place();
+        assert_eq!(qp, 0);
         for (n, counter) in (1..).zip(QP_COUNTERS) {
             row.count(counter, n);
             row.count(counter, 1 << 40);
@@ -219,12 +227,11 @@ fn a_row_says_what_was_counted_and_a_new_queue_pair_finds_none_of_it() {
         assert_eq!(MOMENTS.map(|what| seen.moment(what)), [20, 21, 22, 23]);
     }
 
-    let neighbour = daemon.numbers(1);
-    assert_eq!(neighbour, QpNumbers::default());
-    let _row = client.row(2, [None, Some(MAX_OBJECTS - 1)]);
-    let mut again = daemon.numbers(1);
-    again.recv_cq = Some(MAX_OBJECTS - 1);
-    assert_eq!(daemon.numbers(2), again);
+    assert_eq!(daemon.numbers(neighbour), QpNumbers::default());
+    let again = client.row([None, Some(MAX_OBJECTS - 1)]).unwrap();
+    let mut wanted = QpNumbers::default();
+    wanted.recv_cq = Some(MAX_OBJECTS - 1);
+    assert_eq!((again.place(), daemon.numbers(0)), (0, wanted));
     assert!(!daemon.heard(2) && daemon.objects().is_empty());
 }
 
@@ -284,15 +291,15 @@ fn who_looks_at_a_table_sees_it_and_cannot_write() {
     let client = Arc::new(ObjectTable::from_fd(fd.try_clone().unwrap()).unwrap());
     assert!(client.shared().is_none());
     let _listing = client.enter(Object::Context);
-    client.row(5, [None, None]).sent(1, 2, 3);
+    client.row([None; 2]).unwrap().sent(1, 2, 3);
 
     let shared = daemon.shared().unwrap().try_clone_to_owned().unwrap();
     assert!(rustix::io::pwrite(&shared, &[1], 0).is_err());
     assert_eq!(rustix::fs::fstat(&shared).unwrap().st_mode & 0o077, 0);
     let seen = Seen::from_fd(shared).unwrap();
     assert_eq!(seen.objects(), daemon.objects());
-    assert_eq!(seen.numbers(5), daemon.numbers(5));
-    assert_eq!(seen.numbers(5).last_sent, 3);
+    assert_eq!(seen.numbers(0), daemon.numbers(0));
+    assert_eq!(seen.numbers(0).last_sent, 3);
     assert_eq!(seen.cq_numbers(0), CqNumbers::default());
 
     let file = tempfile::tempfile().unwrap();

@@ -1,6 +1,6 @@
 //! What a device shows of itself.
 
-use ferroce_control::objects::QpNumbers;
+use ferroce_control::objects::{QpNumbers, QueuePair};
 use ferroce_control::{DeviceInfo, IbPort};
 
 use super::{Client, Identifier, View};
@@ -42,10 +42,10 @@ impl View for DeviceView<'_> {
         clients.collect()
     }
 
-    fn numbers(&self, qp: u32) -> QpNumbers {
-        let claimed = self.adapter.claims.of((qp >> 16) as u8);
+    fn numbers(&self, slot: u8, qp: &QueuePair) -> QpNumbers {
+        let claimed = self.adapter.claims.of(slot);
         claimed.map_or_else(QpNumbers::default, |claimed| {
-            claimed.objects.numbers(qp as u16)
+            claimed.objects.numbers(qp.row)
         })
     }
 

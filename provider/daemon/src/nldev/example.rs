@@ -34,9 +34,9 @@ impl View for Device {
         }]
     }
 
-    fn numbers(&self, qp: u32) -> QpNumbers {
+    fn numbers(&self, _: u8, qp: &QueuePair) -> QpNumbers {
         QpNumbers::counted(|counter| match counter {
-            Counter::TxPackets => qp.into(),
+            Counter::TxPackets => qp.number.into(),
             _ => 0,
         })
     }
@@ -116,6 +116,7 @@ fn objects() -> Vec<(u32, Object)> {
             remote: 0x03_0005,
             sq_psn: 17,
             rq_psn: 18,
+            row: 0,
         };
         (5 + n, Object::Qp(qp))
     }));

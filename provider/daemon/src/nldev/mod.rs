@@ -22,7 +22,7 @@ mod statistics;
 mod tests;
 
 use ferroce_cabi::rdma_netlink::*;
-use ferroce_control::objects::QpNumbers;
+use ferroce_control::objects::{QpNumbers, QueuePair};
 use ferroce_control::{DeviceInfo, IbPort};
 use rustix::io::Errno;
 
@@ -49,8 +49,8 @@ pub(crate) trait View {
     fn hw_counters(&self) -> Vec<(&'static str, u64)>;
     /// The programs that have objects, of one user or of all.
     fn clients(&self, whose: Whose) -> Vec<Client>;
-    /// The numbers of a queue pair of one of them.
-    fn numbers(&self, qp: u32) -> QpNumbers;
+    /// The numbers of a queue pair that the program of a slot has listed.
+    fn numbers(&self, slot: u8, qp: &QueuePair) -> QpNumbers;
     /// The connection manager's identifiers that have a device, of one user or of all.
     fn identifiers(&self, whose: Whose) -> Vec<Identifier>;
 }

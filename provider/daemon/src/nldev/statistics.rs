@@ -9,7 +9,7 @@ use netlink_packet_core::NLA_F_NESTED;
 use rustix::io::Errno;
 
 use super::message::{Asker, Attributes, Refusal, Request};
-use super::{View, device, resources};
+use super::{Client, View, device, resources};
 
 /// `RDMA_COUNTER_MODE_MANUAL`: no counter is for all queue pairs that have something in common.
 const MODE_MANUAL: u32 = 2;
@@ -108,7 +108,7 @@ fn of_queue_pairs(view: &impl View, to: Asker, port: Option<u8>) -> BTreeMap<u32
         for (_, object) in &client.objects {
             match object {
                 Object::Qp(qp) if qp.port != 0 && port.is_none_or(|port| port == qp.port) => {
-                    entries.insert(qp.number, of_queue_pair(view, client.pid, qp));
+                    entries.insert(qp.number, of_queue_pair(view, &client, qp));
                 }
                 _ => {}
             }
@@ -117,7 +117,7 @@ fn of_queue_pairs(view: &impl View, to: Asker, port: Option<u8>) -> BTreeMap<u32
     entries
 }
 
-fn of_queue_pair(view: &impl View, pid: u32, qp: &QueuePair) -> Attributes {
+fn of_queue_pair(view: &impl View, client: &Client, qp: &QueuePair) -> Attributes {
     let mut entry = Attributes::default();
     entry.u32(RDMA_NLDEV_ATTR_RES_LQPN, qp.number);
     let mut queue_pairs = Attributes::default();
@@ -127,12 +127,12 @@ fn of_queue_pair(view: &impl View, pid: u32, qp: &QueuePair) -> Attributes {
     out.u32(RDMA_NLDEV_ATTR_PORT_INDEX, qp.port.into())
         .u32(RDMA_NLDEV_ATTR_STAT_COUNTER_ID, qp.number)
         .u8(RDMA_NLDEV_ATTR_RES_TYPE, qp.qp_type);
-    if pid != 0 {
-        out.u32(RDMA_NLDEV_ATTR_RES_PID, pid);
+    if client.pid != 0 {
+        out.u32(RDMA_NLDEV_ATTR_RES_PID, client.pid);
     }
 
     out.nest(RDMA_NLDEV_ATTR_RES_QP, &queue_pairs);
-    let numbers = view.numbers(qp.number);
+    let numbers = view.numbers(client.slot, qp);
     let counters = numbers.counters().map(|(counter, n)| (counter.name(), n));
     table(&mut out, counters, with_value);
     out

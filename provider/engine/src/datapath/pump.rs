@@ -147,7 +147,7 @@ impl Qp {
             }
             Some(path) => Some(Way::Path(path)),
             None if self.is_datagram() => {
-                handles = self.hca().ahs.read_recursive();
+                handles = self.hca().ahs.read_after();
                 let last = last_path.take().map(|path| (0, 0, path));
                 let hca = self.hca();
                 Some(Way::Datagrams {
@@ -209,7 +209,7 @@ impl Qp {
     /// Sends an ACK that was held back, as nothing will go out beside it any more.
     pub(crate) fn send_last_ack(&self, inner: &mut Inner) {
         if self.hca().alive() && inner.transport.has_pending_ack() {
-            let keys = self.hca().keys.read_recursive();
+            let keys = self.hca().keys.read_after();
             self.pump(inner, &keys, timers::now(), true);
         }
     }
@@ -218,7 +218,7 @@ impl Qp {
     pub(crate) fn exiting(&self) {
         if let Some(mut inner) = self.try_lock()
             && inner.ack_at != Time::MAX
-            && self.hca().keys.try_read_recursive().is_some()
+            && self.hca().keys.try_read().is_some()
         {
             self.send_last_ack(&mut inner);
         }

@@ -61,7 +61,7 @@ impl Hca {
         if let Ports::Ethernet(Medium::InProcess(end)) = self.ports() {
             return self.drain_end(rx, end, take);
         }
-        let receivers = self.receivers.read_recursive();
+        let receivers = self.receivers.read();
         receivers
             .iter()
             .map(|receiver| self.drain(rx, receiver, take))
@@ -272,7 +272,7 @@ impl Hca {
     /// Before a sleep: tells senders without acknowledgement of sockets that are empty. Returns how
     /// long to sleep at most.
     pub(crate) fn settle_receivers(&self, now: Time) -> Time {
-        let receivers = self.receivers.read_recursive();
+        let receivers = self.receivers.read();
         let unsettled = receivers.iter().filter(|r| r.settle_if_empty(now)).count();
         if unsettled == 0 {
             Time::MAX
@@ -290,7 +290,7 @@ impl Hca {
         // their queues count on a request's completion before the answer to it.
         let targets = rx.touched.iter().any(|qp| qp.domain().is_some());
         if targets {
-            let keys = self.keys.read_recursive();
+            let keys = self.keys.read();
             let now = timers::now();
             for qp in rx.touched.extract_if(.., |qp| qp.domain().is_some()) {
                 qp.answer(&keys, now);
@@ -308,7 +308,7 @@ impl Hca {
             return now;
         }
 
-        let keys = self.keys.read_recursive();
+        let keys = self.keys.read();
         for qp in rx.touched.drain(..) {
             qp.answer(&keys, now);
         }

@@ -183,8 +183,8 @@ impl Hca {
 
     #[cold]
     fn hand_all(&self, now: Time) {
-        let qps = self.qps.read_recursive();
-        let keys = self.keys.read_recursive();
+        let qps = self.qps.read();
+        let keys = self.keys.read();
         while let Some((path, index, turn)) = self.handed.pop() {
             match qps.find(index) {
                 Some(qp) => qp.take_turn(&path, turn, &keys, now),

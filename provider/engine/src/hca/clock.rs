@@ -50,8 +50,8 @@ impl Hca {
     }
 
     fn run_queue_pairs(&self, now: Time, received: bool) {
-        let qps = self.qps.read_recursive();
-        let keys = self.keys.read_recursive();
+        let qps = self.qps.read();
+        let keys = self.keys.read();
         let mut retries = self.retries_now(now, received);
         while let Some(index) = self.timers.pop(now) {
             let Some(qp) = qps.find(index) else { continue };

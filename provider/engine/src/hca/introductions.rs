@@ -55,7 +55,7 @@ impl Hca {
     /// Tells the queue pairs that are connected to a host. Those that connect now see for
     /// themselves, as it is known by now.
     fn introduce(&self, ip: IpAddr) {
-        let qps: Vec<_> = self.qps.read_recursive().iter().cloned().collect();
+        let qps: Vec<_> = self.qps.read().iter().cloned().collect();
         for qp in qps {
             let mut inner = qp.inner.lock();
             let there = inner.path.as_ref().map(|path| path.key);

@@ -89,7 +89,7 @@ impl Hca {
 
     /// Tells who captures what there is already.
     fn show_queue_pairs(&self) {
-        let qps: Vec<_> = self.qps.read_recursive().iter().cloned().collect();
+        let qps: Vec<_> = self.qps.read().iter().cloned().collect();
         for qp in qps.into_iter().filter(|qp| qp.is_of(self)) {
             qp.show_attributes(&qp.inner.lock());
         }
@@ -105,8 +105,8 @@ impl Hca {
     /// The daemon left, and with it the sockets' steering: every QP fails, as when an adapter is
     /// pulled.
     fn fail_all(&self) {
-        let qps = self.qps.read_recursive();
-        let keys = self.keys.read_recursive();
+        let qps = self.qps.read();
+        let keys = self.keys.read();
         let now = timers::now();
         for qp in qps.iter() {
             qp.unplugged(&mut qp.inner.lock(), &keys, now);
@@ -115,7 +115,7 @@ impl Hca {
 
     /// The ports' tables have changed.
     fn renew_p_keys(&self) {
-        for qp in self.qps.read_recursive().iter() {
+        for qp in self.qps.read().iter() {
             qp.renew_p_key(&qp.inner.lock());
         }
     }

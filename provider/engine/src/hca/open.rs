@@ -21,7 +21,7 @@ extern "C" fn exiting() {
     // Whoever holds a lock now may never let go of it: try, do not wait.
     let Some(open) = OPEN.try_lock() else { return };
     for (_, hca) in open.iter().filter(|(_, hca)| hca.alive()) {
-        let Some(qps) = hca.qps.try_read_recursive() else {
+        let Some(qps) = hca.qps.try_read() else {
             continue;
         };
         for qp in qps.iter() {

@@ -140,7 +140,7 @@ impl Hca {
         for gid in self.gids() {
             self.listen(&gid)?;
         }
-        for receiver in self.receivers.read_recursive().iter() {
+        for receiver in self.receivers.read().iter() {
             receiver.ask_for_headers();
         }
         Ok(())

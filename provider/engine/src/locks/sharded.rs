@@ -3,13 +3,18 @@
 //! A lock for reading is a word that is written to. Where threads of several lanes read one table
 //! for each batch of packets, the line with that word goes from processor to processor each time.
 //! So there are several locks: a thread that reads takes one, always the same, and a writer all of
-//! them, in order.
+//! them.
+//!
+//! Threads that poll read nearly all the time, so a writer would hardly ever find all locks free.
+//! Therefore he first closes a gate, before which readers wait who have nothing that others wait
+//! for. All others read by it (`lock_shared_recursive`), and for them he gives back, while he waits
+//! for one lock, what he has of the others: as with one lock, a writer that waits is in nobody's way.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::RawRwLock;
-use parking_lot::lock_api::{self, GuardNoSend};
+use parking_lot::lock_api::{self, GuardNoSend, RawRwLock as _, RawRwLockRecursive as _};
 
 /// As many as there can be lanes. With more threads some have one in common.
 const SHARDS: usize = crate::tuning::MAX_VECTORS as usize;
@@ -18,7 +23,15 @@ const SHARDS: usize = crate::tuning::MAX_VECTORS as usize;
 #[repr(align(128))]
 struct Padded(RawRwLock);
 
-pub(crate) struct Sharded([Padded; SHARDS]);
+impl Padded {
+    #[expect(clippy::declare_interior_mutable_const, reason = "to begin with")]
+    const INIT: Padded = Padded(RawRwLock::INIT);
+}
+
+pub(crate) struct Sharded {
+    gate: Padded,
+    shards: [Padded; SHARDS],
+}
 
 impl Sharded {
     /// The calling thread's.
@@ -35,15 +48,33 @@ impl Sharded {
             own = NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS;
             OWN.set(own);
         }
-        &self.0[own].0
+        &self.shards[own].0
     }
 
-    fn all(&self) -> impl DoubleEndedIterator<Item = &RawRwLock> {
-        self.0.iter().map(|shard| &shard.0)
+    #[cold]
+    fn wait_at_gate(&self) {
+        self.gate.0.lock_shared();
+        // SAFETY: taken just now.
+        unsafe { self.gate.0.unlock_shared() };
+    }
+
+    /// A writer has one lock, and takes the others. If one of them is taken, which is returned, he
+    /// has none.
+    fn take_others(&self, had: usize) -> Result<(), usize> {
+        let others = |end| (0..end).filter(move |shard| *shard != had);
+        let taken = others(SHARDS).find(|shard| !self.shards[*shard].0.try_lock_exclusive());
+        let Some(taken) = taken else {
+            return Ok(());
+        };
+        for shard in others(taken).chain([had]) {
+            // SAFETY: it was taken here, or by our caller.
+            unsafe { self.shards[shard].0.unlock_exclusive() };
+        }
+        Err(taken)
     }
 }
 
-// SAFETY: a writer has all the locks, so that no reader has any, and no other writer the first. A
+// SAFETY: a writer has all the locks, so that no reader has any, and no other writer the gate. A
 // reader lets go of the lock that it took, as guards stay in their threads (`GuardNoSend`) and a
 // thread's lock is always the same.
 unsafe impl lock_api::RawRwLock for Sharded {
@@ -51,18 +82,24 @@ unsafe impl lock_api::RawRwLock for Sharded {
         clippy::declare_interior_mutable_const,
         reason = "what the trait wants"
     )]
-    const INIT: Sharded = Sharded([const { Padded(RawRwLock::INIT) }; SHARDS]);
+    const INIT: Sharded = Sharded {
+        gate: Padded::INIT,
+        shards: [Padded::INIT; SHARDS],
+    };
 
     type GuardMarker = GuardNoSend;
 
     #[inline]
     fn lock_shared(&self) {
-        self.own().lock_shared();
+        if self.gate.0.is_locked_exclusive() {
+            self.wait_at_gate();
+        }
+        self.own().lock_shared_recursive();
     }
 
     #[inline]
     fn try_lock_shared(&self) -> bool {
-        self.own().try_lock_shared()
+        self.own().try_lock_shared_recursive()
     }
 
     #[inline]
@@ -72,28 +109,33 @@ unsafe impl lock_api::RawRwLock for Sharded {
     }
 
     fn lock_exclusive(&self) {
-        for lock in self.all() {
-            lock.lock_exclusive();
+        self.gate.0.lock_exclusive();
+        let mut at = 0;
+        loop {
+            self.shards[at].0.lock_exclusive();
+            match self.take_others(at) {
+                Ok(()) => return,
+                Err(taken) => at = taken,
+            }
         }
     }
 
     fn try_lock_exclusive(&self) -> bool {
-        for (i, lock) in self.all().enumerate() {
-            if !lock.try_lock_exclusive() {
-                for taken in self.all().take(i) {
-                    // SAFETY: it was taken just now.
-                    unsafe { taken.unlock_exclusive() };
-                }
-                return false;
-            }
+        if !self.gate.0.try_lock_exclusive() {
+            return false;
         }
-        true
+        let all = self.shards[0].0.try_lock_exclusive() && self.take_others(0).is_ok();
+        if !all {
+            // SAFETY: taken above.
+            unsafe { self.gate.0.unlock_exclusive() };
+        }
+        all
     }
 
     unsafe fn unlock_exclusive(&self) {
-        for lock in self.all().rev() {
+        for lock in self.shards.iter().chain([&self.gate]) {
             // SAFETY: the caller has all of them.
-            unsafe { lock.unlock_exclusive() };
+            unsafe { lock.0.unlock_exclusive() };
         }
     }
 }
@@ -113,6 +155,7 @@ unsafe impl lock_api::RawRwLockRecursive for Sharded {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
     use std::thread;
 
     use super::*;
@@ -132,7 +175,10 @@ mod tests {
                             thread::yield_now();
                             both[1] += 1;
                         } else {
-                            let both = lock.read_recursive();
+                            let both = match i % 2 {
+                                0 => lock.read(),
+                                _ => lock.read_recursive(),
+                            };
                             assert_eq!(both[0], both[1]);
                             // Again, whether or not a writer waits meanwhile.
                             let again = lock.read_recursive();
@@ -147,6 +193,45 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_to_write_keeps_nobody_from_reading() {
+        let lock = RwLock::new(());
+        let reading = lock.read();
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| drop(lock.write()));
+            for _ in 0..100 {
+                // Of threads with each of the locks, and while the writer is at any of them.
+                let mut readers = (0..SHARDS).map(|_| scope.spawn(|| drop(lock.read_recursive())));
+                readers.try_for_each(|reader| reader.join()).unwrap();
+            }
+            assert!(!writer.is_finished());
+            drop(reading);
+        });
+    }
+
+    #[test]
+    fn who_reads_all_the_time_waits_for_a_writer() {
+        let lock = RwLock::new(0u64);
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..SHARDS {
+                scope.spawn(|| {
+                    while !over.load(Ordering::Relaxed) {
+                        let read = lock.read();
+                        thread::yield_now();
+                        drop(read);
+                    }
+                });
+            }
+            // Without the gate this would hardly end.
+            for _ in 0..500 {
+                *lock.write() += 1;
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(*lock.read(), 500);
+    }
+
+    #[test]
     fn who_only_tries_leaves_nothing_taken() {
         let lock = RwLock::new(());
         let reading = lock.read();
@@ -158,7 +243,7 @@ mod tests {
         });
         drop(reading);
         let writing = lock.try_write();
-        assert!(writing.is_some() && lock.try_read().is_none());
+        assert!(writing.is_some() && lock.try_read().is_none() && lock.try_write().is_none());
         drop(writing);
         assert!(lock.try_read().is_some());
     }

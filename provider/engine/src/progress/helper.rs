@@ -226,7 +226,7 @@ fn under_valgrind() -> bool {
 
 /// Sleeps in poll(2) until something comes or `until`, then receives.
 fn poll_round(hca: &Hca, until: Time) -> std::io::Result<Round> {
-    let receivers: Vec<_> = hca.receivers.read_recursive().clone();
+    let receivers: Vec<_> = hca.receivers.read().clone();
     let wanted = // poll(2) passes negative descriptors over
     [hca.driver.event_fd(), hca.control_fd().unwrap_or(-1)]
         .into_iter()

@@ -48,7 +48,7 @@ impl Hca {
             return;
         }
 
-        let found = self.qps.read_recursive().find(last.qp_num as u16).cloned();
+        let found = self.qps.read().find(last.qp_num as u16).cloned();
         let Some(qp) = found.filter(|qp| qp.is_of(self)) else {
             return;
         };
@@ -134,7 +134,7 @@ impl Hca {
 
     /// Returns whether it was somebody who wakes us by the event.
     fn sleep_until_something_comes(&self, most: Duration) -> bool {
-        let receivers = self.receivers.read_recursive().clone();
+        let receivers = self.receivers.read().clone();
         let mut fds: Vec<_> = std::iter::once(self.driver.event_fd())
             .chain(receivers.iter().map(|receiver| receiver.socket.as_raw_fd()))
             .map(|fd| libc::pollfd {

@@ -104,7 +104,7 @@ impl Uring {
             self.control_armed = true;
         }
 
-        for receiver in hca.receivers.read_recursive().iter() {
+        for receiver in hca.receivers.read().iter() {
             self.armed
                 .entry(receiver.socket.as_raw_fd())
                 .or_insert_with(|| (receiver.clone(), false));

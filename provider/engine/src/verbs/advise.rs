@@ -31,7 +31,7 @@ impl Pd {
         }
 
         let ranges = {
-            let keys = self.context().hca().keys.read_recursive();
+            let keys = self.context().hca().keys.read();
             let mut ranges = Vec::with_capacity(sges.len());
             for sge in sges {
                 let bad = Error::BadMemory {

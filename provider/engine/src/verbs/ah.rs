@@ -86,7 +86,7 @@ impl Drop for Ah {
 /// Whether a protection domain has queue pairs that could be meant by a handle which leads back to
 /// the port.
 fn has_datagrams(hca: &Hca, pd: &Pd) -> bool {
-    let qps = hca.qps.read_recursive();
+    let qps = hca.qps.read();
     qps.iter()
         .any(|qp| qp.is_datagram() && qp.pd_handle() == pd.handle())
 }

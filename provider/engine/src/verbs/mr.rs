@@ -297,7 +297,7 @@ impl Mr {
     /// Its length in bytes; 0 when it has ended.
     pub fn length(&self) -> u64 {
         let hca = self.life.lock().pd.context().hca().clone();
-        let keys = hca.keys.read_recursive();
+        let keys = hca.keys.read();
         keys.region(self.key).map_or(0, |r| r.len)
     }
 
@@ -347,7 +347,7 @@ impl Mr {
             ));
         }
         let mut after = {
-            let keys = hca.keys.read_recursive();
+            let keys = hca.keys.read();
             let before = keys.region(self.key).ok_or(Error::Dead)?;
             Region {
                 key: self.key,

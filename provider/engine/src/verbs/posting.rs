@@ -87,7 +87,7 @@ impl SendPoster<'_> {
     /// The address handle of a datagram must be in the QP's protection domain, and the one that was
     /// made with the cookie.
     fn check_handle(&self, to: &Datagram) -> Result<()> {
-        let handles = self.qp.hca().ahs.read_recursive();
+        let handles = self.qp.hca().ahs.read_after();
         match handles.get(to.ah) {
             Some(target) if (target.pd, target.cookie) == (self.qp.pd_handle(), to.cookie) => {
                 Ok(())
@@ -133,7 +133,7 @@ impl SendPoster<'_> {
             return;
         }
         let now = timers::now();
-        let keys = hca.keys.read_recursive();
+        let keys = hca.keys.read_after();
         // An ACK that was held back goes out beside what was posted; if nothing can, it waits on.
         self.qp.pump(&mut self.inner, &keys, now, false);
         drop(keys);
@@ -174,7 +174,7 @@ impl RecvPoster<'_> {
 
     #[cold]
     fn flush(&mut self) {
-        let keys = self.qp.hca().keys.read_recursive();
+        let keys = self.qp.hca().keys.read_after();
         self.qp.pump(&mut self.inner, &keys, timers::now(), true);
     }
 }

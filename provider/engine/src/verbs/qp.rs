@@ -87,7 +87,7 @@ pub struct Qp {
     pub(crate) recv_cq: Option<Arc<Completions>>,
     pub(crate) srq: Option<Arc<SharedRequests>>,
     /// Messages are matched by tag, and the send queue is for rendezvous.
-    pub(crate) tm: Option<TmQp>,
+    pub(crate) tm: Option<Box<TmQp>>,
     pub(crate) inner: locks::Mutex<Inner, { locks::QUEUE_PAIR }>,
     pub(crate) openers: Openers<Xrcd>,
     /// Multicast groups that it is attached to, by GID and LID.
@@ -162,6 +162,7 @@ impl Qp {
             remote: attr.dest_qp_num,
             sq_psn: attr.sq_psn,
             rq_psn: attr.rq_psn,
+            row: self.row.place(),
         }));
         self.publish_attributes(&attr);
     }

@@ -116,7 +116,7 @@ impl Qp {
         drop(inner);
         hca.hand_turns(timers::now());
         self.purge();
-        let keys = hca.keys.read_recursive();
+        let keys = hca.keys.read();
         if keys.has_windows() {
             keys.forget_qp(self.number);
         }

@@ -134,16 +134,17 @@ impl Qp {
             };
 
             lane.objects.set_heard(index, false);
+            let numbered = |cq: &Option<Arc<Completions>>| cq.as_ref().map(|cq| cq.listed_number());
+            let row = objects.row([&send_cq, &recv_cq].map(numbered));
+            let row = row.ok_or(Error::Full("queue pairs"))?;
             let listed = QueuePair {
                 number,
                 qp_type: qp_type as u8,
                 pd: pd.map(|pd| pd.listed_number()),
                 srq: srq.as_ref().map(|srq| srq.listed_number()),
+                row: row.place(),
                 ..QueuePair::default()
             };
-
-            let numbered = |cq: &Option<Arc<Completions>>| cq.as_ref().map(|cq| cq.listed_number());
-            let row = objects.row(index, [&send_cq, &recv_cq].map(numbered));
 
             Ok(Arc::new(Qp {
                 context: context.clone(),
@@ -256,12 +257,12 @@ fn fit(init: &mut QpInit, service: QpType) {
 
 /// With a shared receive queue that matches tags, messages complete where that queue says, and the
 /// send queue is its own.
-fn share_tags(init: &mut QpInit) -> Option<TmQp> {
+fn share_tags(init: &mut QpInit) -> Option<Box<TmQp>> {
     let tm = TmQp::new(init.srq.as_ref()?.requests().tags()?.completions());
     init.cap.max_send_wr = 0;
     init.cap.max_send_sge = 0;
     init.cap.max_inline_data = 0;
-    Some(tm)
+    Some(Box::new(tm))
 }
 
 fn service(qp_type: u32) -> Result<QpType> {

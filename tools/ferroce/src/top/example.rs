@@ -31,6 +31,8 @@ impl Example {
     pub(super) fn new(slot: u8, pid: u32, name: &'static str, remote: u32) -> Example {
         let (daemon, fd) = ObjectTable::create().unwrap();
         let client = Arc::new(ObjectTable::from_fd(fd).unwrap());
+        let row = client.row([Some(2), Some(2)]).unwrap();
+        row.describe(&attributes());
         let qp = QueuePair {
             number: u32::from(slot) << 16 | 0x100,
             qp_type: 2,
@@ -41,6 +43,7 @@ impl Example {
             remote,
             sq_psn: 1,
             rq_psn: 2,
+            row: row.place(),
         };
 
         let objects = [
@@ -61,8 +64,6 @@ impl Example {
             },
             Object::Qp(qp),
         ];
-        let row = client.row(qp.number as u16, [Some(2), Some(2)]);
-        row.describe(&attributes());
         let listings = objects.map(|object| client.enter(object)).into();
 
         Example {

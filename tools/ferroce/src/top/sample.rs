@@ -155,7 +155,7 @@ pub(super) fn read(table: &Seen, slot: u8, client: &ClientStatus) -> Program {
     for (number, object) in table.objects() {
         match object {
             Object::Qp(qp) => {
-                let numbers = table.numbers(qp.number as u16);
+                let numbers = table.numbers(qp.row);
                 program.queue_pairs.push((qp, numbers));
             }
             Object::Cq { cqe, users, .. } => program.completion_queues.push(CompletionQueue {

@@ -137,8 +137,8 @@ impl Hca {
             return self.handle_tapped(rx, port, run);
         }
 
-        let qps = self.qps.read_recursive();
-        let keys = self.keys.read_recursive();
+        let qps = self.qps.read();
+        let keys = self.keys.read();
         let mut unacknowledged = false;
         let mut current: Option<Target<'_>> = None;
         let captured = self.taps.has(CAPTURE).then(timers::wall_clock);

@@ -65,7 +65,7 @@ impl Hca {
         port: &mut impl Incoming,
         run: &Run<'_>,
     ) -> bool {
-        let (qps, keys) = (self.qps.read_recursive(), self.keys.read_recursive());
+        let (qps, keys) = (self.qps.read(), self.keys.read());
         let tables = Tables {
             qps: &qps,
             keys: &keys,
@@ -227,7 +227,7 @@ impl Hca {
 
         let mut rx = self.rx.lock();
         rx.begin();
-        let (qps, keys) = (self.qps.read_recursive(), self.keys.read_recursive());
+        let (qps, keys) = (self.qps.read(), self.keys.read());
         let tables = Tables {
             qps: &qps,
             keys: &keys,

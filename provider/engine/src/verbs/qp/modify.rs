@@ -38,7 +38,7 @@ impl Qp {
             }
         }
 
-        let keys = hca.keys.read_recursive();
+        let keys = hca.keys.read();
         let mut inner = self.inner.lock();
         let ends = matches!(attr.qp_state, QpState::Err | QpState::Reset);
         if ends && mask.contains(QpAttrMask::STATE) {
@@ -79,6 +79,7 @@ impl Qp {
         self.pump(&mut inner, &keys, now, true);
         self.list(&mut inner);
         drop(inner);
+        drop(keys);
         hca.hand_turns(now);
         Ok(())
     }

@@ -32,7 +32,7 @@ impl Qp {
         let inner = self.inner.lock();
         let path = inner.path.as_ref().filter(|_| !self.is_unreliable());
         let window = path.map_or(0, |path| path.congestion.share());
-        let mut numbers = self.context.hca().objects.numbers(self.number as u16);
+        let mut numbers = self.context.hca().objects.numbers(self.row.place());
         numbers.progress = progress(&inner, window);
         Ok(Insight {
             state: inner.transport.state(),

@@ -57,7 +57,7 @@ fn pairs(timeout: u8) -> Vec<[Side; 2]> {
 
 /// Bytes that a queue pair has in flight, as others are told.
 fn in_flight(side: &Side) -> u32 {
-    let numbers = side.hca.objects.numbers(side.qp.qp_num() as u16);
+    let numbers = side.hca.objects.numbers(side.qp.row.place());
     numbers.progress.in_flight
 }
 

@@ -6,7 +6,7 @@ use ferroce_control::objects::{QP_COUNTERS, QpMoment, QpNumbers};
 use super::*;
 
 fn told(side: &Side) -> QpNumbers {
-    side.hca.objects.numbers(side.qp.qp_num() as u16)
+    side.hca.objects.numbers(side.qp.row.place())
 }
 
 /// With one queue pair in the process, its numbers are the process's. Packets that came are but
