@@ -162,6 +162,30 @@ impl<'a> Bench<'a> {
                 b.program("cm_time", "connection", "us per connection: ")
             }),
             ("cm_rate", "/s", |b| b.connection_rate()),
+            ("cores_one_64k", "Gb/s", |b| {
+                b.program("cores", "one_thread_64k", "Gb/s: ")
+            }),
+            ("cores_vector_64k", "Gb/s", |b| {
+                b.program("cores", "one_vector_64k", "Gb/s: ")
+            }),
+            ("cores_vectors_64k", "Gb/s", |b| {
+                b.program("cores", "two_vectors_64k", "Gb/s: ")
+            }),
+            ("cores_processes_64k", "Gb/s", |b| {
+                b.program("cores", "two_processes_64k", "Gb/s: ")
+            }),
+            ("cores_one_2", "M/s", |b| {
+                b.program("cores", "one_thread_2", "M/s: ")
+            }),
+            ("cores_vector_2", "M/s", |b| {
+                b.program("cores", "one_vector_2", "M/s: ")
+            }),
+            ("cores_vectors_2", "M/s", |b| {
+                b.program("cores", "two_vectors_2", "M/s: ")
+            }),
+            ("cores_processes_2", "M/s", |b| {
+                b.program("cores", "two_processes_2", "M/s: ")
+            }),
             ("engine_64", "ns", |b| b.engine(64)),
             ("engine_4k", "ns", |b| b.engine(4096)),
             ("engine_1m", "ns", |b| b.engine(1 << 20)),

@@ -205,6 +205,42 @@ pub(super) const RULES: &[Rule] = &[
         Target::AtLeast(1.0),
     ),
     rule(
+        "two threads, two vectors: WRITE 64 KiB",
+        "cores_vectors_64k",
+        Some(("cores_processes_64k", 1.0, "two processes")),
+        Target::AtLeast(0.9),
+    ),
+    rule(
+        "two threads, two vectors: WRITE 64 KiB",
+        "cores_vectors_64k",
+        Some(("cores_one_64k", 1.0, "one thread")),
+        Target::None,
+    ),
+    rule(
+        "two threads, one vector: WRITE 64 KiB",
+        "cores_vector_64k",
+        Some(("cores_one_64k", 1.0, "one thread")),
+        Target::None,
+    ),
+    rule(
+        "two threads, two vectors: WRITE 2 B",
+        "cores_vectors_2",
+        Some(("cores_processes_2", 1.0, "two processes")),
+        Target::AtLeast(0.9),
+    ),
+    rule(
+        "two threads, two vectors: WRITE 2 B",
+        "cores_vectors_2",
+        Some(("cores_one_2", 1.0, "one thread")),
+        Target::None,
+    ),
+    rule(
+        "two threads, one vector: WRITE 2 B",
+        "cores_vector_2",
+        Some(("cores_one_2", 1.0, "one thread")),
+        Target::None,
+    ),
+    rule(
         "engine alone: WRITE 64 B, a packet",
         "engine_64",
         None,
