@@ -4,8 +4,6 @@
 // with a pair of queue pairs: of one completion vector, of two, and in two processes. For the
 // benchmarks, which read what is printed.
 
-#define _GNU_SOURCE
-
 #include "endpoint.h"
 
 #include <errno.h>

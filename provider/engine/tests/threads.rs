@@ -270,3 +270,77 @@ fn a_context_is_used_by_threads_that_open_and_close_it() {
 
     threads.into_iter().for_each(|t| t.join().unwrap());
 }
+
+/// Each thread has a completion vector, and with it a lane (`docs/architecture/lanes.md`): what they
+/// share are tables, into which another thread writes meanwhile.
+#[test]
+fn threads_of_several_vectors_share_keys_that_come_and_go() {
+    const EACH: u64 = 3000;
+    const LEN: usize = 256;
+
+    let host = Host::new("127.0.30.9");
+    assert!(host.hca.vectors() >= 2);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let worker = |vector| {
+            let host = &host;
+            move || {
+                let cq = host.cq_of_vector(64, vector);
+                let (qa, qb) = (host.qp(&cq, CAP), host.qp(&cq, CAP));
+                connect((host, &qa), (host, &qb));
+                let mut memory = vec![0u8; 2 * LEN];
+                let mr = host.mr(&mut memory);
+                let (va, rkey) = (memory.as_ptr() as u64 + LEN as u64, mr.rkey());
+                let local = [Sge {
+                    addr: memory.as_ptr() as u64,
+                    length: LEN as u32,
+                    lkey: mr.lkey(),
+                }];
+                let done = AtomicUsize::new(0);
+                for i in 0..EACH {
+                    let write = request(i, SendOp::Write { va, rkey }, SendData::Sges(&local));
+                    qa.post_send(&write).unwrap();
+                    poll_until(&cq, &done, i as usize + 1, |wc| {
+                        assert_eq!((wc.status, wc.wr_id), (0, i));
+                    });
+                }
+                for qp in [&qa, &qb] {
+                    qp.close(0).unwrap();
+                }
+                mr.dereg().unwrap();
+                (qa.qp_num() >> 16, cq.destroy().map(drop))
+            }
+        };
+        let workers: Vec<_> = (0..2).map(|vector| scope.spawn(worker(vector))).collect();
+
+        scope.spawn(|| {
+            let cq = host.cq(16);
+            let mut spare = vec![0u8; 4096];
+            while !over.load(Relaxed) {
+                let mr = host.mr(&mut spare);
+                host.qp(&cq, CAP).close(0).unwrap();
+                mr.dereg().unwrap();
+            }
+        });
+
+        let ended: Vec<_> = workers.into_iter().map(|w| w.join()).collect();
+        over.store(true, Relaxed);
+        let slots: HashSet<u32> = ended
+            .into_iter()
+            .map(|ended| {
+                let (slot, destroyed) = ended.unwrap();
+                destroyed.unwrap();
+                slot
+            })
+            .collect();
+        assert_eq!(slots.len(), 2, "each lane has a slot");
+    });
+
+    // `ibv_create_cq(3)`: a vector is below `num_comp_vectors`.
+    let beyond = host.context.create_cq_with(CqInit {
+        cqe: 1,
+        vector: host.hca.vectors(),
+        ..CqInit::default()
+    });
+    assert_eq!(beyond.err().unwrap().errno(), libc::EINVAL);
+}

@@ -66,6 +66,15 @@ impl Host {
         self.context.create_cq(cqe, 0, None).unwrap()
     }
 
+    pub(crate) fn cq_of_vector(&self, cqe: u32, vector: u32) -> Arc<Cq> {
+        let init = CqInit {
+            cqe,
+            vector,
+            ..CqInit::default()
+        };
+        self.context.create_cq_with(init).unwrap()
+    }
+
     pub(crate) fn qp(&self, cq: &Arc<Cq>, cap: QpCap) -> Arc<Qp> {
         self.qp_with(cq, cap, None)
     }

@@ -21,7 +21,7 @@ pub(super) struct Example {
     pub pid: u32,
     pub name: &'static str,
     daemon: ObjectTable,
-    listings: Vec<Listing>,
+    pub listings: Vec<Listing>,
     pub qp: QueuePair,
     pub row: QpRow,
     pub progress: QpProgress,

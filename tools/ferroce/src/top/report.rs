@@ -158,6 +158,20 @@ impl Around<'_> {
     }
 }
 
+/// Whether a slot is one more that a program has, for a completion vector: what the program has is
+/// listed at its first.
+fn is_further_lane(program: &Sampled, all: &[Sampled]) -> bool {
+    let lists = |program: &Sampled| {
+        !program.queue_pairs.is_empty()
+            || !program.completion_queues.is_empty()
+            || !program.regions.is_empty()
+    };
+    let pid = program.client.pid;
+    // 0: of another namespace, and anybody's.
+    let first = |other: &Sampled| other.client.pid == pid && lists(other);
+    pid != 0 && !lists(program) && all.iter().any(first)
+}
+
 fn owner(program: &Sampled) -> Owner {
     Owner {
         slot: program.slot,
@@ -203,7 +217,9 @@ pub(super) fn report(sample: &Sample, before: Option<&Before>) -> (Report, Befor
 
         let queues = program.completion_queues.iter();
         let queues: Vec<Cq> = queues.map(|cq| queue(program, cq, &around)).collect();
-        all.programs.push(summed_up(program, &queue_pairs, &queues));
+        if !is_further_lane(program, &sample.programs) {
+            all.programs.push(summed_up(program, &queue_pairs, &queues));
+        }
         all.queue_pairs.extend(queue_pairs);
         all.completion_queues.extend(queues);
         all.memory_regions

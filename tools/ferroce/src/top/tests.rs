@@ -48,6 +48,19 @@ fn rates_are_of_the_time_between_two_samples() {
 }
 
 #[test]
+fn a_program_of_several_slots_is_shown_once() {
+    let [client, server] = two();
+    let pid = client.pid;
+    let mut lane = Example::new(3, pid, "client", 0);
+    lane.listings.clear();
+    let mut idle = Example::new(4, 300, "idle", 0);
+    idle.listings.clear();
+    let report = first(&[client, server, lane, idle], S);
+    let shown: Vec<_> = report.programs.iter().map(|p| p.owner.slot).collect();
+    assert_eq!(shown, [1, 2, 4]);
+}
+
+#[test]
 fn a_peer_of_the_same_device_is_named() {
     let report = first(&two(), S);
     let peer = &report.queue_pairs[0].peer;
