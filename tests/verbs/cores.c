@@ -22,6 +22,8 @@ struct load {
 	int depth;
 };
 
+static const struct connection widest = {.mtu = IBV_MTU_4096};
+
 static const struct load large = {65536, 16}, small = {2, 64};
 
 struct worker {
@@ -65,8 +67,8 @@ static void *work(void *argument)
 	pthread_mutex_unlock(&making);
 	struct address to_a = address_of(a), to_b = address_of(b);
 
-	connect_endpoint(a, &to_b, NULL);
-	connect_endpoint(b, &to_a, NULL);
+	connect_endpoint(a, &to_b, &widest);
+	connect_endpoint(b, &to_a, &widest);
 	fill(a->buffer, w->load.size, w->processor);
 	pthread_barrier_wait(w->start);
 	begin = now_ms();

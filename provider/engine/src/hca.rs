@@ -89,7 +89,7 @@ pub(crate) struct Tables {
 pub struct Hca {
     control: Control,
     /// Its further lanes.
-    lanes: Lanes,
+    lanes: Lanes<Hca>,
     /// Threads that take what the daemon has told.
     noticing: AtomicU32,
     info: DeviceInfo,

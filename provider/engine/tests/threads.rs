@@ -271,8 +271,8 @@ fn a_context_is_used_by_threads_that_open_and_close_it() {
     threads.into_iter().for_each(|t| t.join().unwrap());
 }
 
-/// Each thread has a completion vector, and with it a lane (`docs/architecture/lanes.md`): what they
-/// share are tables, into which another thread writes meanwhile.
+/// Each thread has a completion vector, and with it a lane (`docs/architecture/lanes.md`): what
+/// they share are tables, into which another thread writes meanwhile.
 #[test]
 fn threads_of_several_vectors_share_keys_that_come_and_go() {
     const EACH: u64 = 3000;

@@ -117,8 +117,8 @@ impl ObjectTable {
     /// is zero from now on but for the completion queues, which are named by the numbers of their
     /// entries. It is another's when it is dropped.
     pub fn row(self: &Arc<Self>, queues: [Option<u32>; 2]) -> Option<QpRow> {
-        // Those that were used come first: numbers of queue pairs are random, and rows by them would
-        // have a page each.
+        // Those that were used come first: numbers of queue pairs are random, and rows by them
+        // would have a page each.
         let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         let place = rows.take(QUEUE_PAIRS as u32)? as u16;
         drop(rows);

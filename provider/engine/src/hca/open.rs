@@ -1,7 +1,8 @@
-//! Opening a device, once a process, and what its end is owed.
+//! Opening a device, once a process, and its lanes, and what its end is owed.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Once};
+use std::thread;
 
 use ferroce_control::{Client, RuntimeDir};
 use parking_lot::Mutex;
@@ -12,6 +13,7 @@ use crate::forks;
 use crate::memory::guard;
 use crate::port::Ports;
 use crate::progress::helper;
+use crate::tuning::{MAX_VECTORS, MIN_VECTORS, SLOTS_LEFT};
 
 static OPEN: Mutex<Vec<(PathBuf, Arc<Hca>)>> = Mutex::new(Vec::new());
 
@@ -73,8 +75,33 @@ impl Hca {
         Ok(own.map(|(dir, _)| dir.clone()))
     }
 
+    /// Completion vectors that there are (`num_comp_vectors`): one for each processor that the
+    /// process may use, within limits.
+    pub fn vectors(&self) -> u32 {
+        let processors = thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        processors.clamp(MIN_VECTORS, MAX_VECTORS)
+    }
+
+    /// The lane of a completion vector. Where it cannot be opened the first one serves.
+    pub(crate) fn lane(self: &Arc<Self>, vector: u32) -> Arc<Hca> {
+        let refused = |why: &Error| tracing::info!("vector {vector} is served by the first: {why}");
+        let open = || self.open_lane().inspect_err(refused).ok();
+        let lane = self.lanes.of_vector(vector, open);
+        lane.unwrap_or(self).clone()
+    }
+
+    fn open_lane(self: &Arc<Self>) -> Result<Arc<Hca>> {
+        let dir = self.runtime_dir()?.ok_or(Error::Dead)?;
+        let dir = RuntimeDir::resolve(Some(&dir));
+        let slots = Client::connect(&dir)?.status()?.slots;
+        if slots.free < SLOTS_LEFT {
+            return Err(Error::Full("slots for completion vectors"));
+        }
+        Hca::connect(&dir, self.tables())
+    }
+
     /// Attaches to the daemon in `dir` for a slot, whose tables these are.
-    pub(super) fn connect(dir: &RuntimeDir, tables: Tables) -> Result<Arc<Hca>> {
+    fn connect(dir: &RuntimeDir, tables: Tables) -> Result<Arc<Hca>> {
         guard::install();
         let mut control = Client::connect(dir)?;
         let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();

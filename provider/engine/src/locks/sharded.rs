@@ -7,8 +7,9 @@
 //!
 //! Threads that poll read nearly all the time, so a writer would hardly ever find all locks free.
 //! Therefore he first closes a gate, before which readers wait who have nothing that others wait
-//! for. All others read by it (`lock_shared_recursive`), and for them he gives back, while he waits
-//! for one lock, what he has of the others: as with one lock, a writer that waits is in nobody's way.
+//! for. All others pass it (`lock_shared_recursive`), and for them he gives back, while he waits
+//! for one lock, what he has of the others: as with one lock, a writer that waits is in nobody's
+//! way.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -78,10 +79,6 @@ impl Sharded {
 // reader lets go of the lock that it took, as guards stay in their threads (`GuardNoSend`) and a
 // thread's lock is always the same.
 unsafe impl lock_api::RawRwLock for Sharded {
-    #[expect(
-        clippy::declare_interior_mutable_const,
-        reason = "what the trait wants"
-    )]
     const INIT: Sharded = Sharded {
         gate: Padded::INIT,
         shards: [Padded::INIT; SHARDS],
