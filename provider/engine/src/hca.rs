@@ -90,6 +90,7 @@ pub struct Hca {
     control: Control,
     /// Its further lanes.
     lanes: Lanes<Hca>,
+    vectors: u32,
     /// Threads that take what the daemon has told.
     noticing: AtomicU32,
     info: DeviceInfo,
@@ -160,6 +161,7 @@ impl Hca {
         let Tables { qps, ahs, keys } = tables;
         Ok(Hca {
             lanes: Lanes::default(),
+            vectors: lanes::vectors(),
             driver: Driver::new(attachment.inbox.wake, control.is_some()),
             control: Control::new(control),
             noticing: AtomicU32::new(0),
@@ -325,15 +327,6 @@ impl Hca {
     /// The part of the device that is this process's: the upper half of its queue pairs' numbers.
     pub fn slot(&self) -> u8 {
         self.slot
-    }
-
-    /// What it shares with its lanes.
-    fn tables(&self) -> Tables {
-        Tables {
-            qps: self.qps.clone(),
-            ahs: self.ahs.clone(),
-            keys: self.keys.clone(),
-        }
     }
 
     pub(crate) fn counters(&self) -> &CounterPage {

@@ -7,11 +7,21 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::tuning::MAX_VECTORS;
+use crate::tuning::{MAX_VECTORS, MIN_VECTORS};
 
 /// The further lanes of a process, each opened when its vector is first used. One that could not be
 /// opened is not tried again.
 pub(super) struct Lanes<H>([OnceLock<Option<Arc<H>>>; MAX_VECTORS as usize - 1]);
+
+/// How many completion vectors a device says to have: one for each processor of the machine, within
+/// limits. Which of them the thread that asks may use does not matter.
+pub(super) fn vectors() -> u32 {
+    // SAFETY: touches no memory.
+    let processors = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    u32::try_from(processors)
+        .unwrap_or(MIN_VECTORS)
+        .clamp(MIN_VECTORS, MAX_VECTORS)
+}
 
 impl<H> Default for Lanes<H> {
     fn default() -> Self {

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Once};
-use std::thread;
 
 use ferroce_control::{Client, RuntimeDir};
 use parking_lot::Mutex;
@@ -13,7 +12,7 @@ use crate::forks;
 use crate::memory::guard;
 use crate::port::Ports;
 use crate::progress::helper;
-use crate::tuning::{MAX_VECTORS, MIN_VECTORS, SLOTS_LEFT};
+use crate::tuning::SLOTS_LEFT;
 
 static OPEN: Mutex<Vec<(PathBuf, Arc<Hca>)>> = Mutex::new(Vec::new());
 
@@ -75,11 +74,9 @@ impl Hca {
         Ok(own.map(|(dir, _)| dir.clone()))
     }
 
-    /// Completion vectors that there are (`num_comp_vectors`): one for each processor that the
-    /// process may use, within limits.
+    /// Completion vectors (`num_comp_vectors`).
     pub fn vectors(&self) -> u32 {
-        let processors = thread::available_parallelism().map_or(1, |n| n.get() as u32);
-        processors.clamp(MIN_VECTORS, MAX_VECTORS)
+        self.vectors
     }
 
     /// The lane of a completion vector. Where it cannot be opened the first one serves.
@@ -88,6 +85,15 @@ impl Hca {
         let open = || self.open_lane().inspect_err(refused).ok();
         let lane = self.lanes.of_vector(vector, open);
         lane.unwrap_or(self).clone()
+    }
+
+    /// What it shares with its lanes.
+    fn tables(&self) -> Tables {
+        Tables {
+            qps: self.qps.clone(),
+            ahs: self.ahs.clone(),
+            keys: self.keys.clone(),
+        }
     }
 
     fn open_lane(self: &Arc<Self>) -> Result<Arc<Hca>> {
