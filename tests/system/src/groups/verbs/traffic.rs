@@ -117,6 +117,9 @@ fn every_option(within_device: bool) -> Vec<String> {
     for tool in ["ib_send_lat", "ib_read_lat"] {
         lines.push(format!("{tool} -e -n 200"));
     }
+    // Each of its completion queues has the second vector.
+    lines.push("ib_send_bw -e -X 1 -q 4 -n 200".to_owned());
+    lines.push("ib_send_lat -e -X 1 -n 200 -C".to_owned());
     lines.push(either("ib_read_lat -e -a -n 20 -C", "ib_send_lat -e -a -n 20 -C").to_owned());
     lines.push("ib_send_lat -r 8 -n 200 -C".to_owned());
     lines.push("ib_read_bw -o 1 -n 200".to_owned());
@@ -162,7 +165,7 @@ fn combined_options(all_sizes: bool) -> Vec<String> {
         }
     }
 
-    lines.push("ib_send_bw -e -q 4 -n 200".to_owned());
+    lines.push("ib_send_bw -e -X 1 -q 4 -n 200".to_owned());
     lines.push("ib_read_bw -e -q 4 -n 200".to_owned());
     lines.push("ib_write_bw -I 64 -s 64 -n 1000".to_owned());
     lines.push("ib_send_bw -I 64 -s 64 -r 64 -n 1000".to_owned());
