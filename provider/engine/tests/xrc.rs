@@ -3,7 +3,6 @@
 
 mod common;
 
-use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
@@ -58,31 +57,6 @@ fn send(qp: &Qp, srq: u32, op: SendOp, data: SendData<'_>) {
         dest: Dest::XrcSrq(srq),
     };
     qp.post_send(&request).unwrap();
-}
-
-/// Asynchronous events that wait, as (element, type).
-fn events(context: &Context) -> Vec<(u64, u32)> {
-    let mut all = Vec::new();
-    let mut ready = libc::pollfd {
-        fd: context.async_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
-
-    let mut file = std::fs::File::open(format!("/proc/self/fd/{}", context.async_fd())).unwrap();
-    loop {
-        // SAFETY: one valid pollfd.
-        let n = unsafe { libc::poll(&mut ready, 1, 100) };
-        if n == 0 {
-            return all;
-        }
-        let mut record = [0; 16];
-        file.read_exact(&mut record).unwrap();
-        all.push((
-            u64::from_ne_bytes(record[..8].try_into().unwrap()),
-            u32::from_ne_bytes(record[8..12].try_into().unwrap()),
-        ));
-    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A daemon in this process, and pairs of connected queue pairs over its sockets.
 #![allow(dead_code)] // each test file uses a part of it
 
+use std::io::Read;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -46,6 +47,13 @@ impl Host {
             dir,
             _temp: temp,
         }
+    }
+
+    /// Another client of the daemon, which takes a slot and does nothing.
+    pub(crate) fn attach(&self) -> ferroce_control::Client {
+        let mut client = ferroce_control::Client::connect(&self.dir).unwrap();
+        client.attach("idle").unwrap();
+        client
     }
 
     /// A counter of the device's, by its name.
@@ -242,5 +250,30 @@ pub(crate) fn channel() -> OwnedFd {
         assert!(both >= 0);
         fds.iter().for_each(|fd| drop(OwnedFd::from_raw_fd(*fd)));
         OwnedFd::from_raw_fd(both)
+    }
+}
+
+/// Asynchronous events as (element, type), until there is none for a tenth of a second.
+pub(crate) fn events(context: &Context) -> Vec<(u64, u32)> {
+    let mut all = Vec::new();
+    let mut ready = libc::pollfd {
+        fd: context.async_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+
+    let mut file = std::fs::File::open(format!("/proc/self/fd/{}", context.async_fd())).unwrap();
+    loop {
+        // SAFETY: one valid pollfd.
+        let n = unsafe { libc::poll(&mut ready, 1, 100) };
+        if n == 0 {
+            return all;
+        }
+        let mut record = [0; 16];
+        file.read_exact(&mut record).unwrap();
+        all.push((
+            u64::from_ne_bytes(record[..8].try_into().unwrap()),
+            u32::from_ne_bytes(record[8..12].try_into().unwrap()),
+        ));
     }
 }
