@@ -46,15 +46,16 @@ pub(crate) fn capture(dir: &RuntimeDir, options: &Capture) -> Result<ExitCode, E
         snap: options.snaplen,
         verbs: options.verbs,
     })?;
+    let (qps, programs) = (options.qps.clone(), options.programs.clone());
+    let filter = Filter::new(qps, programs, options.both);
+    let mut session = Session::new(filter, options.count.unwrap_or(u64::MAX));
+    session.begin(&mut client)?;
+    // Not before: from here on it ends well though the device goes.
     eprintln!(
         "ferroce: capturing what programs of {} send and receive",
         device.name
     );
 
-    let (qps, programs) = (options.qps.clone(), options.programs.clone());
-    let filter = Filter::new(qps, programs, options.both);
-    let mut session = Session::new(filter, options.count.unwrap_or(u64::MAX));
-    session.begin(&mut client)?;
     let ended = session.run(&mut client, &stop, options.time, &mut output);
     if let Ok(Ended::Gone) = ended {
         eprintln!("ferroce: the daemon has gone, and the device with it");
