@@ -133,8 +133,12 @@ enum Command {
         /// by io_uring
         #[arg(long, conflicts_with_all = ["rxe", "json", "loaded", "engine", "sends"])]
         receives: bool,
+        /// Instead, over a path with delays and losses, against TCP and the kernel's rdma_rxe, in
+        /// an emulated guest
+        #[arg(long, conflicts_with_all = ["rxe", "loaded", "engine", "sends", "receives"])]
+        delays: bool,
         /// Instead, draw bandwidth and latency over size, queue pairs and loss, into this directory
-        #[arg(long, value_name = "DIR", conflicts_with_all = ["rxe", "json", "loaded", "engine", "sends", "receives"])]
+        #[arg(long, value_name = "DIR", conflicts_with_all = ["rxe", "json", "loaded", "engine", "sends", "receives", "delays"])]
         html: Option<PathBuf>,
     },
     /// Run the conformance suite against rdma_rxe in an emulated guest, and write
@@ -156,6 +160,14 @@ enum Command {
         /// Inside the guest: where the results go
         #[arg(long, hide = true, requires = "tests")]
         results: Option<PathBuf>,
+    },
+    /// The part of `bench --delays` that runs in the guest
+    #[command(hide = true)]
+    RaceDelays {
+        /// Where the figures go
+        results: PathBuf,
+        #[arg(long)]
+        quick: bool,
     },
     /// The part of `bench --rxe` that runs in the guest
     #[command(hide = true)]
@@ -291,6 +303,12 @@ fn run_command(command: Command) -> Result<bool> {
             ..
         } => bench::curves(&dir, quick).map(|()| true),
         Command::Bench {
+            json,
+            quick,
+            delays: true,
+            ..
+        } => bench::delays(json.as_deref(), quick).map(|()| true),
+        Command::Bench {
             json, quick, rxe, ..
         } => match rxe {
             false => bench::run(json.as_deref(), quick),
@@ -307,6 +325,9 @@ fn run_command(command: Command) -> Result<bool> {
             results: Some(results),
         } => compare::inside(&tests, &results).map(|()| true),
         Command::PyverbsRxe { .. } => compare::run(),
+        Command::RaceDelays { results, quick } => {
+            bench::delays_inside(&results, quick).map(|()| true)
+        }
         Command::RaceRxe { results, quick } => bench::race_inside(&results, quick).map(|()| true),
         Command::Guest { command } => guest::show(&command),
         Command::Interop {

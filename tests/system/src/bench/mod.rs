@@ -6,6 +6,7 @@
 //! medians. A time of its own says nothing on a machine that others share.
 
 mod curves;
+mod delays;
 mod engine;
 mod events;
 mod loaded;
@@ -19,6 +20,7 @@ mod ways;
 mod yardsticks;
 
 pub use curves::run as curves;
+pub use delays::{inside as delays_inside, run as delays};
 pub use engine::run as engine_alone;
 pub use loaded::{STRANGERS, run as beside_others};
 pub use race::inside as race_inside;

@@ -172,7 +172,8 @@ pub fn inside(results: &Path, quick: bool) -> Result<()> {
     Ok(())
 }
 
-fn perftest(
+/// A column of the row that a program of perftest prints, of one end and another.
+pub(super) fn perftest(
     ends: [&End; 2],
     dir: &Path,
     tool: &str,

@@ -20,45 +20,53 @@ const LIMIT: Duration = Duration::from_secs(640);
 
 /// Runs the race, prints its table and writes the same figures to `json`.
 pub fn run(json: Option<&Path>, quick: bool) -> Result<()> {
+    in_guest("race-rxe", "bench-rxe", quick, LIMIT, |text| {
+        let laps: Vec<Lap> = serde_json::from_slice(text)?;
+        println!("{}", race::table(&laps));
+        if let Some(path) = json {
+            let text = serde_json::to_string_pretty(&race::json(&laps))?;
+            fs::write(path, text + "\n").with_context(|| format!("{}", path.display()))?;
+        }
+        Ok(())
+    })
+}
+
+/// Has this program measure in a guest, by a subcommand that writes to the file that it is given,
+/// again and again, and shows what is in it, also where the guest came to no good end.
+pub(super) fn in_guest(
+    subcommand: &str,
+    name: &str,
+    quick: bool,
+    limit: Duration,
+    show: impl FnOnce(&[u8]) -> Result<()>,
+) -> Result<()> {
     packages::ensure(packages::BENCH)?;
     build::product()?;
-    let share = build::scratch("bench-rxe")?;
-    let results = share.join("laps.json");
+    let share = build::scratch(name)?;
+    let results = share.join("results.json");
     let _ = fs::remove_file(&results);
     let this = std::env::current_exe()?;
     let (this, results_name) = (this.to_string_lossy(), results.to_string_lossy());
-    let mut command = vec![&*this, "race-rxe", &results_name];
+    let mut command = vec![&*this, subcommand, &results_name];
     if quick {
         command.push("--quick");
     }
 
     println!(
         "xtask: rdma_rxe and ferroce by turns in a guest, up to {} minutes; please leave the machine alone (load average {})",
-        race::BUDGET.as_secs().div_ceil(60) + 1,
+        limit.as_secs().div_ceil(60),
         load()
     );
 
-    let ended = guest::run(&command, &share, "race", LIMIT).map_err(Stop::into_error)?;
+    let ended = guest::run(&command, &share, "race", limit).map_err(Stop::into_error)?;
     print!("{}", ended.out);
-    let laps: Vec<Lap> = fs::read(&results)
-        .ok()
-        .and_then(|text| serde_json::from_slice(&text).ok())
-        .unwrap_or_default();
-    if laps.is_empty() {
-        bail!("no figures: {}\n{}", ended.ending(), ended.err);
-    }
-
-    println!("{}\nload average afterwards {}", race::table(&laps), load());
-    if let Some(path) = json {
-        let text = serde_json::to_string_pretty(&race::json(&laps))?;
-        fs::write(path, text + "\n").with_context(|| format!("{}", path.display()))?;
-    }
-
-    // What was measured until then is shown all the same.
+    let ending = format!("the guest: {}\n{}", ended.ending(), ended.err);
+    let text = fs::read(&results).with_context(|| format!("no figures: {ending}"))?;
+    show(&text)?;
+    println!("load average afterwards {}", load());
     if !ended.success() {
-        bail!("the race: {}\n{}", ended.ending(), ended.err);
+        bail!("{ending}");
     }
-
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! Hosts that lose packets, by the kernel's packet filter: at random, one by one, of whatever kind.
 
+use std::process::Command;
+
 use anyhow::{Context, Result};
 use serde_json::Value;
 
@@ -31,6 +33,11 @@ pub(crate) struct Came {
 
 /// Has a host lose a share of the packets that come to it, from 0 to 1, and counts anew.
 pub(crate) fn lose(host: &Host, share: f64) -> Result<()> {
+    lose_by(host.plain("nft"), share)
+}
+
+/// As [`lose`], by a `nft` where the packets come.
+pub(crate) fn lose_by(mut nft: Command, share: f64) -> Result<()> {
     let mut rules = "add table inet loss; delete table inet loss; add table inet loss; \
          add chain inet loss coming { type filter hook input priority 0; }; "
         .to_owned();
@@ -44,7 +51,7 @@ pub(crate) fn lose(host: &Host, share: f64) -> Result<()> {
         "add rule inet loss coming numgen random mod {OF} < {} drop",
         (share * OF).round()
     );
-    done(host.plain("nft").arg(rules))
+    done(nft.arg(rules))
 }
 
 /// What has come.

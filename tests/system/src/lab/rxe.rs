@@ -23,6 +23,7 @@ const MTU: u32 = 9000;
 /// A device of a contestant.
 pub(crate) struct End {
     device: &'static str,
+    interface: &'static str,
     address: &'static str,
     /// None: rdma_rxe, which needs nothing.
     ferroce: Option<Host>,
@@ -56,6 +57,7 @@ impl Contestant {
             netns::done(Command::new("rdma").args(words))?;
             ends.push(End {
                 device,
+                interface,
                 address,
                 ferroce: None,
             });
@@ -76,6 +78,7 @@ impl Contestant {
             host.up_with(&["--netdev", interface])?;
             ends.push(End {
                 device: "ferroce0",
+                interface,
                 address,
                 ferroce: Some(host),
             });
@@ -133,6 +136,19 @@ fn wire() -> Result<()> {
 }
 
 impl End {
+    /// Its end of the wire.
+    pub(crate) fn interface(&self) -> &'static str {
+        self.interface
+    }
+
+    /// A program that has nothing to do with the device, where that end is.
+    pub(crate) fn plain(&self, program: &str) -> Command {
+        match &self.ferroce {
+            Some(host) => host.plain(program),
+            None => Command::new(program),
+        }
+    }
+
     /// Whether a service of rdma_cm's TCP port space has a listener.
     pub(crate) fn listens(&self, port: u16) -> bool {
         match &self.ferroce {

@@ -20,6 +20,8 @@ use crate::lab::load::Watch;
 use crate::packages;
 use ways::{Lossy, SCHEMES, Scheme};
 
+pub(super) use ways::iperf;
+
 /// What is measured.
 pub(super) struct Stand<'a> {
     bench: Bench<'a>,

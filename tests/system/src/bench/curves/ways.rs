@@ -1,6 +1,7 @@
 //! Which pictures there are, and how a point of each is measured.
 
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -126,7 +127,7 @@ pub(super) static SCHEMES: &[Scheme] = &[
                 many if many > IPERF_STREAMS => Ok(None),
                 count => {
                     let host = stand.bench.host;
-                    iperf(&stand.bench, host, host, &["-P", &count.to_string()]).map(Some)
+                    streams(&stand.bench, [host; 2], &["-P", &count.to_string()])
                 }
             }),
         ],
@@ -193,26 +194,35 @@ fn lossy_tcp(stand: &Stand<'_>, x: &str, congestion: &str) -> Result<Option<f64>
         return Ok(None);
     }
     let (server, client) = stand.lossy.ends(x)?;
-    iperf(&stand.bench, server, client, &["-C", congestion]).map(Some)
+    streams(&stand.bench, [server, client], &["-C", congestion])
 }
 
-/// Gb/s that iperf3 has received, without what it took to come up to speed.
-fn iperf(bench: &Bench<'_>, server: &Host, client: &Host, options: &[&str]) -> Result<f64> {
+fn streams(bench: &Bench<'_>, ends: [&Host; 2], options: &[&str]) -> Result<Option<f64>> {
+    let address = &ends[0].address;
+    let commands = ends.map(|host| host.plain("iperf3"));
+    iperf(&bench.dir, commands, address, bench.seconds, options).map(Some)
+}
+
+/// Gb/s that iperf3, server and client, has received, without what it took to come up to speed.
+pub(in crate::bench) fn iperf(
+    dir: &Path,
+    [mut server, mut client]: [Command; 2],
+    address: &str,
+    seconds: u32,
+    options: &[&str],
+) -> Result<f64> {
     let port = IPERF_PORT.to_string();
-    let mut command = server.plain("iperf3");
-    command.args(["-s", "-1", "-p", &port]);
-    let mut listener = process::spawn(command, &bench.dir, "iperf-server")?;
+    server.args(["-s", "-1", "-p", &port]);
+    let mut listener = process::spawn(server, dir, "iperf-server")?;
     if !listener.listens(IPERF_PORT, LIMIT) {
         bail!("iperf3 does not come to listen");
     }
 
-    let seconds = bench.seconds.to_string();
-    let mut command = client.plain("iperf3");
-    command
-        .args(["-c", &server.address, "-p", &port, "-l", "64K", "-J"])
-        .args(["-t", &seconds, "-O", "1"])
+    client
+        .args(["-c", address, "-p", &port, "-l", "64K", "-J"])
+        .args(["-t", &seconds.to_string(), "-O", "1"])
         .args(options);
-    let ran = process::run(command, &bench.dir, "iperf-client", LIMIT)?;
+    let ran = process::run(client, dir, "iperf-client", LIMIT)?;
     let listener = listener.finish_after(&ran, LIMIT);
     successful(&[&ran, &listener])?;
 
