@@ -1,6 +1,7 @@
 //! Group `fabric`: stock OpenSM and infiniband-diags over ports of the InfiniBand link layer, and
 //! what programs see of it.
 
+mod data;
 mod found;
 mod large;
 mod multicast;
@@ -22,7 +23,7 @@ pub(crate) fn cases() -> Vec<Case> {
     let mut cases = vec![
         Case::new("fabric/roce/ibstat and perfquery", roce),
         Case::new("fabric/back to back/diagnostics", diagnostics),
-        Case::new("fabric/back to back/data over LIDs", data),
+        Case::new("fabric/back to back/data over LIDs", data::over_lids),
         Case::new(
             "fabric/back to back/subnet manager killed and started again",
             reregister,
@@ -154,34 +155,6 @@ fn diagnostics(lab: &mut Lab) -> Ending {
     let perfquery = subnet.run(0, &["perfquery", "-x", "2", "1"])?;
     let sent = number_after(&perfquery.out, "PortXmitPkts:");
     expect(sent.is_some_and(|sent| sent > 0), || perfquery.out.clone())
-}
-
-/// The services over LIDs, with the exchange of the programs themselves.
-fn data(lab: &mut Lab) -> Ending {
-    let mut subnet = back_to_back(lab)?;
-    let _manager = subnet.manage(0, &[])?;
-    for program in [
-        "ibv_rc_pingpong",
-        "ibv_uc_pingpong",
-        "ibv_ud_pingpong",
-        "ibv_srq_pingpong",
-    ] {
-        let [server, _] = subnet.pair((0, 1), &[program, "-n", "300"], lab.port())?;
-        expect(server.out.contains("remote address: LID 0x0002"), || {
-            server.out.clone()
-        })?;
-    }
-    // With a GRH, and to the port's own LID.
-    subnet.pair(
-        (0, 1),
-        &["ibv_rc_pingpong", "-n", "300", "-g", "0"],
-        lab.port(),
-    )?;
-    subnet.pair((1, 1), &["ibv_rc_pingpong", "-n", "300"], lab.port())?;
-    for program in ["ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_atomic_lat"] {
-        subnet.pair((0, 1), &[program, "-F", "-n", "500"], lab.port())?;
-    }
-    Ok(())
 }
 
 /// `ibv_asyncwatch` on a host; standard output that is no terminal is held back otherwise.
