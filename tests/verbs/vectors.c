@@ -30,7 +30,7 @@ static struct options of_vector(int vector)
 	return (struct options){.send_vector = vector, .recv_vector = vector};
 }
 
-// Each way of moving data from `e` to `to`, whose buffer is at `target`.
+// Each way of moving data between `e` and `peer`, which are connected.
 static void move_all(struct endpoint *e, struct endpoint *peer)
 {
 	struct address to = address_of(peer);
@@ -85,7 +85,7 @@ static void from_each_to_each(void)
 		}
 }
 
-// From each vector to each vector of another process, which sleeps.
+// From each vector to one of another process, which sleeps.
 static void to_another_process(void)
 {
 	int number = vectors();
@@ -229,12 +229,9 @@ static void *work(void *argument)
 			added += wc.wr_id & 1;
 		}
 		while (ibv_poll_cq(w->to->recv_cq, 1, &wc) == 1) {
-			struct ibv_sge sge = sge_of(w->to, 4096, 64);
-			struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
-
 			CHECK(wc.status == IBV_WC_SUCCESS, "%s", ibv_wc_status_str(wc.status));
 			CHECK_EQ(wc.byte_len, 64);
-			CHECK_EQ(ibv_post_srq_recv(w->to->srq, &wr, &bad), 0);
+			CHECK_EQ(post_recv(w->to, 0, 4096, 64), 0);
 			received++;
 		}
 	}
@@ -258,18 +255,14 @@ static void threads(void)
 		workers[i].sum = (uint64_t *)(workers[0].from->buffer + 2048);
 		join(workers[i].from, workers[i].to);
 	}
-	for (int i = 0; i < THREADS * 32; i++) {
-		struct ibv_sge sge = sge_of(workers[0].from, 4096, 64);
-		struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
-
-		CHECK_EQ(ibv_post_srq_recv(workers[0].from->srq, &wr, &bad), 0);
-	}
+	for (int i = 0; i < THREADS * 32; i++)
+		CHECK_EQ(post_recv(workers[0].from, 0, 4096, 64), 0);
 	*workers[0].sum = 0;
 	for (int i = 0; i < THREADS; i++)
 		CHECK_EQ(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
 	for (int i = 0; i < THREADS; i++)
 		CHECK_EQ(pthread_join(workers[i].thread, NULL), 0);
-	// C9-150: atomics of one adapter are atomic to each other.
+	// IBV_ATOMIC_HCA: atomics of one adapter are atomic to each other.
 	CHECK_EQ(*workers[0].sum, THREADS * MESSAGES);
 }
 

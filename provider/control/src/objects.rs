@@ -24,7 +24,7 @@ use std::fmt;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{MemfdFlags, Mode, SealFlags};
@@ -85,10 +85,17 @@ struct Free {
 impl Free {
     /// One of the numbers below `most`, if there is one.
     fn take(&mut self, most: u32) -> Option<u32> {
-        self.back.pop().or_else(|| {
-            let next = self.next;
-            (next < most).then(|| self.next += 1).map(|()| next)
-        })
+        let again = self.back.pop();
+        if again.is_none() && self.next < most {
+            self.next += 1;
+            return Some(self.next - 1);
+        }
+        again
+    }
+
+    /// A look at them does not fail half-way, so that a thread that panics leaves nothing wrong.
+    fn locked(free: &Mutex<Free>) -> MutexGuard<'_, Free> {
+        free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -146,7 +153,7 @@ impl ObjectTable {
 
     /// Enters an object.
     pub fn enter(self: &Arc<Self>, object: Object) -> Listing {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = Free::locked(&self.free);
         let number = free.take(MAX_OBJECTS);
         self.word(0, 0).store(free.next.into(), Ordering::Release);
         drop(free);
@@ -340,12 +347,7 @@ impl Listing {
             && !self.gone.swap(true, Ordering::Relaxed)
         {
             self.table.entry(number, 0).store(0, Ordering::Relaxed);
-            let mut free = self
-                .table
-                .free
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            free.back.push(number);
+            Free::locked(&self.table.free).back.push(number);
         }
     }
 

@@ -3,7 +3,7 @@
 //! A thread that holds a lock takes only those of a higher rank, so no two threads can wait for
 //! each other. A lock that is only tried may be of any rank, as nobody waits. One thing differs:
 //! tables are read by whoever holds nothing higher than a queue pair, as receiving reads them
-//! before it locks one (`read`), posting after (`read_after`). Those readers do not wait for a
+//! before it locks one (`read`), posting after (`read_after`). Who reads after does not wait for a
 //! writer that waits, and who writes to a table holds neither another nor a queue pair.
 //!
 //! None is held while a program's own code runs. Between `ibv_wr_start` and `ibv_wr_complete` a

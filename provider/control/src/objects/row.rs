@@ -4,13 +4,13 @@
 //! under its queue pair's lock, with plain stores: its own thread is the only one that adds, and
 //! who reads may see one number from before a store and the next from after it.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError};
 
 use super::numbers::{Pace, QpAttributes, QpNumbers, QpProgress};
 use super::object::two;
-use super::{NUMBERS, ObjectTable, QUEUE_PAIRS};
+use super::{Free, NUMBERS, ObjectTable, QUEUE_PAIRS};
 use crate::Counter;
 
 /// Words of a row: six lines of a cache.
@@ -108,7 +108,6 @@ impl QpMoment {
 #[derive(Debug)]
 pub struct QpRow {
     table: Arc<ObjectTable>,
-    place: u16,
     first: usize,
 }
 
@@ -119,13 +118,10 @@ impl ObjectTable {
     pub fn row(self: &Arc<Self>, queues: [Option<u32>; 2]) -> Option<QpRow> {
         // Those that were used come first: numbers of queue pairs are random, and rows by them
         // would have a page each.
-        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = rows.take(QUEUE_PAIRS as u32)? as u16;
-        drop(rows);
+        let place = Free::locked(&self.rows).take(QUEUE_PAIRS as u32)?;
         let row = QpRow {
             table: self.clone(),
-            place,
-            first: first(place),
+            first: first(place as u16),
         };
 
         for word in 0..WORDS {
@@ -152,8 +148,9 @@ impl Drop for QpRow {
     fn drop(&mut self) {
         // In a forked child the row is the parent's still, who may have held the lock at the fork.
         if self.table.owner == std::process::id() {
-            let mut rows = (self.table.rows.lock()).unwrap_or_else(PoisonError::into_inner);
-            rows.back.push(self.place.into());
+            Free::locked(&self.table.rows)
+                .back
+                .push(self.place().into());
         }
     }
 }
@@ -161,7 +158,7 @@ impl Drop for QpRow {
 impl QpRow {
     /// Which one it is, for the queue pair's entry.
     pub fn place(&self) -> u16 {
-        self.place
+        ((self.first - NUMBERS) / WORDS) as u16
     }
 
     /// Adds to a counter that is one of [`QP_COUNTERS`]; others are passed over.

@@ -13,6 +13,8 @@ use crate::port::{Exit, Outgoing};
 use crate::progress::timers::Alarmed;
 
 pub(crate) struct Path {
+    /// The slot of the lane that it is of.
+    pub(crate) from: u8,
     pub(crate) key: PathKey,
     pub(crate) exit: Exit,
     pub(crate) congestion: Congestion,
@@ -23,8 +25,9 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    pub(crate) fn new(key: PathKey, exit: Exit, control: CongestionControl) -> Path {
+    pub(crate) fn new(from: u8, key: PathKey, exit: Exit, control: CongestionControl) -> Path {
         Path {
+            from,
             key,
             congestion: Congestion::new(control, exit.window()),
             exit,

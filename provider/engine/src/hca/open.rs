@@ -99,8 +99,10 @@ impl Hca {
     fn open_lane(self: &Arc<Self>) -> Result<Arc<Hca>> {
         let dir = self.runtime_dir()?.ok_or(Error::Dead)?;
         let dir = RuntimeDir::resolve(Some(&dir));
-        let slots = Client::connect(&dir)?.status()?.slots;
-        if slots.free < SLOTS_LEFT {
+        let status = self.control.ask(|daemon| daemon.status());
+        // Events may have come before the answer.
+        self.control_events();
+        if status?.slots.free < SLOTS_LEFT {
             return Err(Error::Full("slots for completion vectors"));
         }
         Hca::connect(&dir, self.tables())

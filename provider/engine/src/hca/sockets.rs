@@ -46,7 +46,7 @@ impl Hca {
             return Ok(path);
         }
         paths.retain(|_, p| p.strong_count() != 0);
-        let path = Arc::new(Path::new(key, open()?, self.info.congestion));
+        let path = Arc::new(Path::new(self.slot, key, open()?, self.info.congestion));
         paths.insert(key, Arc::downgrade(&path));
         Ok(path)
     }

@@ -96,21 +96,17 @@ impl Target {
     pub(crate) fn path(&self, hca: &Hca, slot: u8) -> Result<Arc<Path>> {
         let slot = self.route.slot(slot);
         let lane = hca.slot();
-        let here = |(from, path): &&(u8, Arc<Path>)| {
-            *from == lane && path.key.slot == slot && !path.is_stale()
-        };
-        let known = |paths: &Vec<(u8, Arc<Path>)>| {
-            let found = paths.iter().find(here);
-            found.map(|(_, path)| path.clone())
-        };
+        let here =
+            |path: &&Arc<Path>| path.from == lane && path.key.slot == slot && !path.is_stale();
+        let known = |paths: &Vec<Arc<Path>>| paths.iter().find(here).cloned();
         if let Some(path) = known(&self.paths.read()) {
             return Ok(path);
         }
         let path = self.route.path(hca, slot)?;
         let mut paths = self.paths.write();
         Ok(known(&paths).unwrap_or_else(|| {
-            paths.retain(|(_, path)| !path.is_stale());
-            paths.push((lane, path.clone()));
+            paths.retain(|path| !path.is_stale());
+            paths.push(path.clone());
             path
         }))
     }

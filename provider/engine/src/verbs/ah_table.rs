@@ -16,8 +16,7 @@ pub(crate) struct Target {
     /// What it was made with.
     pub(crate) cookie: u32,
     pub(crate) route: Route,
-    /// With the slots of the lanes that they are of.
-    pub(crate) paths: RwLock<Vec<(u8, Arc<Path>)>>,
+    pub(crate) paths: RwLock<Vec<Arc<Path>>>,
 }
 
 /// The handles of a process, by number: place (16 bits) and, above it, how often the place was used

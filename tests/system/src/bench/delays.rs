@@ -14,7 +14,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::{Deserialize, Serialize};
 
 use super::curves::iperf;
-use super::measure::Figure;
+use super::measure::{Figure, first_line};
 use super::race::perftest;
 use super::rxe::in_guest;
 use super::table::amount;
@@ -92,28 +92,23 @@ pub fn inside(results: &Path, quick: bool) -> Result<()> {
     for round in 1..=if quick { 1 } else { ROUNDS } {
         for at in 0..spots.len() {
             let spot = &mut spots[at];
+            let (delay, loss) = (spot.delay, &spot.loss);
             for contestant in [&rxe, &ferroce] {
-                hinder(contestant, spot.delay, &spot.loss)?;
+                hinder(contestant, delay, loss)?;
             }
-            for (way, values) in WAYS.into_iter().zip(&mut spot.values) {
-                let value = match way {
-                    "ferroce" => writes(&ferroce, &dir),
-                    "rdma_rxe" => writes(&rxe, &dir),
-                    tcp => streams(&ferroce, tcp.trim_start_matches("TCP, "), &dir),
+            let measure: [&dyn Fn() -> Result<f64>; WAYS.len()] = [
+                &|| writes(&ferroce, &dir),
+                &|| writes(&rxe, &dir),
+                &|| streams(&ferroce, "cubic", &dir),
+                &|| streams(&ferroce, "bbr", &dir),
+            ];
+            for ((way, measure), values) in WAYS.iter().zip(measure).zip(&mut spot.values) {
+                let value = measure();
+                let said = match &value {
+                    Ok(value) => format!("{value:.4} Gb/s"),
+                    Err(error) => first_line(error),
                 };
-                let (delay, loss) = (spot.delay, &spot.loss);
-                match &value {
-                    Ok(value) => {
-                        println!(
-                            "round {round}  {delay} ms, {loss} %  {way:<12} {value:>8.4} Gb/s"
-                        );
-                    }
-                    Err(error) => {
-                        let text = format!("{error:#}");
-                        let first = text.lines().next().unwrap_or_default();
-                        println!("round {round}  {delay} ms, {loss} %  {way}: {first}");
-                    }
-                }
+                println!("round {round}  {delay} ms, {loss} %  {way:<12} {said}");
                 values.push(value.unwrap_or_default());
             }
             fs::write(results, serde_json::to_vec(&spots)?)?;

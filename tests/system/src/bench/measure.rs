@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 
 use super::engine;
 use crate::groups::cm::cmtime_complaint;
@@ -321,6 +321,12 @@ impl<'a> Bench<'a> {
         let server = server.kill();
         cmtime_rate(&client, &server)
     }
+}
+
+/// What went wrong, without what programs printed.
+pub(super) fn first_line(error: &Error) -> String {
+    let text = format!("{error:#}");
+    text.lines().next().unwrap_or_default().to_owned()
 }
 
 /// A column of the row that a program of perftest prints, from one host to another.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::events::{EVENTS, Event, Run};
-use super::measure::{Figure, cmtime_rate};
+use super::measure::{Figure, cmtime_rate, first_line};
 use super::table::amount;
 use crate::build;
 use crate::harness::case::Stop;
@@ -139,15 +139,14 @@ pub fn inside(results: &Path, quick: bool) -> Result<()> {
                         event.unit
                     ),
                     Err(error) => {
-                        let text = format!("{error:#}");
-                        let first = text.lines().next().unwrap_or_default();
                         println!(
-                            "round {}  {} {}: {first}",
+                            "round {}  {} {}: {}",
                             round + 1,
                             event.key,
-                            contestant.name
+                            contestant.name,
+                            first_line(error)
                         );
-                        writeln!(failures, "{} {}: {text}\n", event.key, contestant.name)?;
+                        writeln!(failures, "{} {}: {error:#}\n", event.key, contestant.name)?;
                     }
                 }
 
