@@ -16,4 +16,6 @@ pub(crate) mod slices;
 pub(crate) mod timers;
 pub(crate) mod turn;
 pub(crate) mod uring;
+#[cfg(test)]
+pub(crate) mod virtual_time;
 pub(crate) mod words;

@@ -38,9 +38,6 @@ pub(crate) fn run() -> Result<bool> {
         .arg(build::scratch("tsan")?)
         // loom changes stacks without telling the sanitizer.
         .args(["--", "--skip", "models::"])
-        // Two devices in one thread, which race with nobody, and whose timeouts are of real time,
-        // of which all takes ten times as much here.
-        .args(["--skip", "port::in_process::"])
         .env("RUSTFLAGS", "-Zsanitizer=thread")
         .env("TSAN_OPTIONS", "halt_on_error=1")
         .status()

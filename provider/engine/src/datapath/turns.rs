@@ -204,12 +204,6 @@ impl Turns {
         Look::Stalled
     }
 
-    /// Whether a look has ever found that turns do not end.
-    #[cfg(test)]
-    pub(crate) fn were_written_off(&self) -> bool {
-        self.count.round() > 0
-    }
-
     /// How long until the next look.
     pub(crate) fn patience(&self) -> Duration {
         let stalls = self.waiting.lock().stalls;

@@ -16,6 +16,10 @@ use crate::locks;
 /// The time now, of `CLOCK_MONOTONIC`.
 #[inline]
 pub(crate) fn now() -> Time {
+    #[cfg(test)]
+    if let Some(now) = super::virtual_time::VirtualTime::now() {
+        return now;
+    }
     Time::from_nanos(read(libc::CLOCK_MONOTONIC))
 }
 

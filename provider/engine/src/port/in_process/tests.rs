@@ -6,7 +6,7 @@ mod marks;
 mod numbers;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ferroce_control::Counter;
 use ferroce_transport::{
@@ -18,10 +18,13 @@ use super::faults::Fate;
 use super::queue::ROOM;
 use super::{Faults, Side};
 use crate::hca::Hca;
+use crate::progress::timers;
+use crate::progress::virtual_time::VirtualTime;
 use crate::verbs::cq::Cq;
 use crate::verbs::mr::Mr;
 use crate::verbs::wc::Wc;
 
+/// Of virtual time.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// `enum ibv_qp_type`.
 const RC: u32 = 2;
@@ -39,6 +42,7 @@ const CAP: QpCap = QpCap {
 
 impl Side {
     fn of(hca: Arc<Hca>, qp_type: u32) -> Side {
+        assert!(VirtualTime::now().is_some(), "a loaded machine is late");
         Side::new(hca, qp_type, CAP, 4096).unwrap()
     }
 
@@ -74,19 +78,12 @@ impl Side {
 fn connected(faults: Faults) -> [Side; 2] {
     let sides = Hca::tied(faults).unwrap().map(|hca| Side::of(hca, RC));
 
-    // Where nothing is lost nothing is to be sent again, though this thread may be kept from its
-    // processor.
-    let timeout = match faults.is_none() {
-        true => 20,
-        false => 9,
-    };
-
     for (me, peer) in [(&sides[0], &sides[1]), (&sides[1], &sides[0])] {
         let attr = QpAttr {
             qp_access_flags: Access::from_bits_retain(0xf),
             path_mtu: 1024,
             min_rnr_timer: 1,
-            timeout,
+            timeout: 9,
             ..QpAttr::default()
         };
         me.connect(peer, attr).unwrap();
@@ -128,13 +125,13 @@ fn poll(cq: &Cq) -> Vec<Wc> {
 
 /// Polls both until there are as many completions of each.
 fn wait([a, b]: &[Side; 2], wanted: [usize; 2]) -> [Vec<Wc>; 2] {
-    let end = Instant::now() + PATIENCE;
+    let end = timers::now() + PATIENCE;
     let mut got = [Vec::new(), Vec::new()];
     while got[0].len() < wanted[0] || got[1].len() < wanted[1] {
         got[0].extend(poll(&a.cq));
         got[1].extend(poll(&b.cq));
         let have = got.each_ref().map(Vec::len);
-        assert!(Instant::now() < end, "{have:?} of {wanted:?} completions");
+        assert!(timers::now() < end, "{have:?} of {wanted:?} completions");
     }
     got
 }
@@ -155,6 +152,7 @@ const FAULTS: Faults = Faults {
 
 #[test]
 fn every_byte_arrives_whatever_happens_on_the_way() {
+    let _time = VirtualTime::begin();
     let mut mended = 0;
     for seed in 0..8 {
         let sides = connected(Faults { seed, ..FAULTS });
@@ -203,6 +201,7 @@ fn every_byte_arrives_whatever_happens_on_the_way() {
 
 #[test]
 fn an_atomic_is_done_once_however_often_it_comes() {
+    let _time = VirtualTime::begin();
     let faults = Faults {
         seed: 77,
         lost: 50,
@@ -234,6 +233,7 @@ fn an_atomic_is_done_once_however_often_it_comes() {
 
 #[test]
 fn without_faults_each_packet_is_sent_once() {
+    let _time = VirtualTime::begin();
     let sides = connected(Faults::default());
     let [a, b] = &sides;
     let (mut here, mut there) = (pattern(1 << 20, 5), vec![0; 1 << 20]);
@@ -257,6 +257,7 @@ fn without_faults_each_packet_is_sent_once() {
 
 #[test]
 fn a_peer_that_hears_nothing_is_given_up() {
+    let _time = VirtualTime::begin();
     let lost = Faults {
         lost: 1000,
         ..Faults::default()
@@ -273,6 +274,7 @@ fn a_peer_that_hears_nothing_is_given_up() {
 
 #[test]
 fn of_datagrams_what_comes_is_as_it_was_sent() {
+    let _time = VirtualTime::begin();
     const MANY: u64 = 1000;
 
     let faults = Faults {
@@ -333,6 +335,7 @@ fn of_datagrams_what_comes_is_as_it_was_sent() {
 
 #[test]
 fn who_sends_without_acknowledgement_waits_for_room() {
+    let _time = VirtualTime::begin();
     let sides = for_datagrams(Faults::default());
     let [a, b] = &sides;
     let mut memory = pattern(4096, 1);

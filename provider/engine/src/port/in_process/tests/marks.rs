@@ -69,12 +69,12 @@ fn writes(sides: &[Side; 2], len: usize, times: usize) -> (usize, u64) {
         }
     }
     // Of what nobody acknowledges some is still on its way, and so are CNPs.
-    let end = Instant::now() + PATIENCE;
+    let end = timers::now() + PATIENCE;
     while b.count(Counter::RxPackets) < a.count(Counter::TxPackets)
         || a.count(Counter::RxPackets) < b.count(Counter::TxPackets)
     {
         assert!(poll(&a.cq).is_empty() && poll(&b.cq).is_empty());
-        assert!(Instant::now() < end, "packets are on their way for ever");
+        assert!(timers::now() < end, "packets are on their way for ever");
     }
     assert!(here == there);
     (held, least)
@@ -82,6 +82,7 @@ fn writes(sides: &[Side; 2], len: usize, times: usize) -> (usize, u64) {
 
 #[test]
 fn a_mark_brings_a_cnp_and_the_rate_falls() {
+    let _time = VirtualTime::begin();
     let sides = marked(CongestionControl::Dcqcn, RC);
     let [a, b] = &sides;
     let (held, least) = writes(&sides, 200_000, 100);
@@ -101,6 +102,7 @@ fn a_mark_brings_a_cnp_and_the_rate_falls() {
 
 #[test]
 fn with_a_window_alone_the_peer_is_told_all_the_same() {
+    let _time = VirtualTime::begin();
     let sides = marked(CongestionControl::Aimd, RC);
     let [a, b] = &sides;
     assert_eq!(writes(&sides, 200_000, 20).0, 0, "no rate");
@@ -110,6 +112,7 @@ fn with_a_window_alone_the_peer_is_told_all_the_same() {
 
 #[test]
 fn answers_are_held_to_the_rate_too() {
+    let _time = VirtualTime::begin();
     let sides = marked(CongestionControl::Dcqcn, RC);
     let [a, b] = &sides;
     let len = 400_000;
@@ -132,6 +135,7 @@ fn answers_are_held_to_the_rate_too() {
 
 #[test]
 fn what_nobody_acknowledges_has_a_rate_too() {
+    let _time = VirtualTime::begin();
     let sides = marked(CongestionControl::Dcqcn, UC);
     let [a, b] = &sides;
     let (held, least) = writes(&sides, 200_000, 100);

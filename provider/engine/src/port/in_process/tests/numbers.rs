@@ -23,6 +23,7 @@ fn agrees(side: &Side) {
 
 #[test]
 fn rows_and_the_page_say_the_same() {
+    let _time = VirtualTime::begin();
     for seed in 0..4 {
         let sides = connected(Faults { seed, ..FAULTS });
         let [a, b] = &sides;
@@ -60,16 +61,17 @@ fn rows_and_the_page_say_the_same() {
 
 #[test]
 fn a_receiver_that_is_not_ready_is_told_of_at_both_ends() {
+    let _time = VirtualTime::begin();
     let sides = connected(Faults::default());
     let [a, b] = &sides;
     let (mut here, mut there) = (pattern(8, 1), vec![0; 8]);
     let ((_ma, s), (_mb, d)) = (a.register(&mut here), b.register(&mut there));
     a.post(SendOp::Send, SendData::Sges(&[s]), Dest::Connected);
 
-    let end = Instant::now() + PATIENCE;
+    let end = timers::now() + PATIENCE;
     while told(a).counter(Counter::RnrNakRetry) == 0 {
         assert!(poll(&a.cq).is_empty() && poll(&b.cq).is_empty());
-        assert!(Instant::now() < end, "no RNR NAK");
+        assert!(timers::now() < end, "no RNR NAK");
     }
     assert_eq!(told(a).progress.sends, 1);
     assert!(told(a).moment(QpMoment::RnrReceived) > 0);
@@ -85,6 +87,7 @@ fn a_receiver_that_is_not_ready_is_told_of_at_both_ends() {
 
 #[test]
 fn a_request_that_failed_is_named_though_others_are_flushed_after_it() {
+    let _time = VirtualTime::begin();
     let lost = Faults {
         lost: 1000,
         ..Faults::default()
@@ -108,6 +111,7 @@ fn a_request_that_failed_is_named_though_others_are_flushed_after_it() {
 
 #[test]
 fn datagrams_are_counted_where_nothing_answers() {
+    let _time = VirtualTime::begin();
     let sides = for_datagrams(Faults::default());
     let [a, b] = &sides;
     let mut there = vec![0; 4096];
