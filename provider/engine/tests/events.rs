@@ -173,7 +173,9 @@ fn ends(net: u8, size: usize, receives: usize) -> [(End, [Sge; 1], Arc<Mr>); 2] 
         (end, [sge], mr)
     });
 
-    connect((&a.0.host, &a.0.qp), (&b.0.host, &b.0.qp));
+    // The engine's threads give way to everybody else on their processor, so that answers may take
+    // seconds, without having been lost.
+    connect_with(20, (&a.0.host, &a.0.qp), (&b.0.host, &b.0.qp));
     for (end, sges, _) in [&a, &b] {
         for _ in 0..receives {
             end.qp.post_recv(0, sges).unwrap();

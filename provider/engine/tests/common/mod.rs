@@ -173,7 +173,12 @@ pub(crate) const CAP: QpCap = QpCap {
 };
 
 /// Connects two queue pairs, `a` of `ha` and `b` of `hb`.
-pub(crate) fn connect((ha, a): (&Host, &Qp), (hb, b): (&Host, &Qp)) {
+pub(crate) fn connect(a: (&Host, &Qp), b: (&Host, &Qp)) {
+    connect_with(14, a, b);
+}
+
+/// With this Local ACK Timeout, as in the attributes of a queue pair.
+pub(crate) fn connect_with(timeout: u8, (ha, a): (&Host, &Qp), (hb, b): (&Host, &Qp)) {
     for (me, gid, peer) in [(a, hb.hca.gids()[0].gid, b), (b, ha.hca.gids()[0].gid, a)] {
         let attr = QpAttr {
             qp_state: QpState::Init,
@@ -209,7 +214,7 @@ pub(crate) fn connect((ha, a): (&Host, &Qp), (hb, b): (&Host, &Qp)) {
         let attr = QpAttr {
             qp_state: QpState::Rts,
             sq_psn: 7,
-            timeout: 14,
+            timeout,
             retry_cnt: 7,
             rnr_retry: 7,
             max_rd_atomic: 16,
