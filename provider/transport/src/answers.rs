@@ -91,9 +91,7 @@ impl Board {
     /// its bytes have left the network, and nothing about them is in doubt any more.
     fn is_here(&mut self, i: usize, news: &mut News) {
         self.set(i, Fate::Came);
-        let entry = &mut self.entries[i];
-        news.told += u64::from(!entry.told) * u64::from(entry.cost);
-        entry.told = true;
+        self.tell(i, news);
     }
 
     /// Makes responses that are a part of an entry, or all of it, an entry of their own, and

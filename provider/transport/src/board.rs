@@ -210,8 +210,21 @@ impl Board {
             };
             self.arrives(i, now, rtt, reordering, &mut news);
             self.set(i, fate);
+            if fate == Fate::Came {
+                self.tell(i, &mut news);
+            }
         }
         news
+    }
+
+    /// The path is to hear of an entry's bytes now, if it has not: when they have come, and not
+    /// when the gap before them is filled, so that they are weighed against losses of the same
+    /// time.
+    pub(crate) fn tell(&mut self, i: usize, news: &mut News) {
+        let entry = &mut self.entries[i];
+        if !std::mem::replace(&mut entry.told, true) {
+            news.told += u64::from(entry.cost);
+        }
     }
 
     /// Looks at a packet that has come, or a response, and notes its place in the order of sending.
