@@ -251,7 +251,9 @@ impl Board {
             self.reordered = true;
             reordering.seen();
         }
-        if !entry.probe && (early || entry.fate == Fate::Lost && entry.again) {
+        // Nor can the two be told apart before the first round trip has been measured.
+        let either = entry.again && (entry.fate == Fate::Lost || rtt.is_zero());
+        if !entry.probe && (early || either) {
             return;
         }
 

@@ -114,9 +114,22 @@ pub struct Way {
     pub selective: bool,
 }
 
-/// Transfers `count` messages of `len` bytes. Returns the goodput in Gb/s, `None` if the retries
-/// ran out.
+/// What came of a transfer.
+#[derive(Clone, Copy, Debug)]
+pub struct Transfer {
+    /// In Gb/s.
+    pub goodput: f64,
+    /// Packets that were sent, by both sides.
+    pub packets: u64,
+}
+
+/// As [`transfer`], and returns the goodput alone.
 pub fn run(seed: u64, kind: Kind, len: u32, count: usize, way: Way) -> Option<f64> {
+    transfer(seed, kind, len, count, way).map(|of| of.goodput)
+}
+
+/// Transfers `count` messages of `len` bytes; `None` if the retries ran out.
+pub fn transfer(seed: u64, kind: Kind, len: u32, count: usize, way: Way) -> Option<Transfer> {
     let mut rng = Rng::new(seed);
     let attr = QpAttr {
         path_mtu: 4096,
@@ -197,5 +210,8 @@ pub fn run(seed: u64, kind: Kind, len: u32, count: usize, way: Way) -> Option<f6
         "the transfer hangs"
     );
 
-    Some(f64::from(len) * count as f64 * 8.0 / world.now.as_nanos() as f64)
+    Some(Transfer {
+        goodput: f64::from(len) * count as f64 * 8.0 / world.now.as_nanos() as f64,
+        packets: world.packets,
+    })
 }
