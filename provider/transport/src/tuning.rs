@@ -7,11 +7,16 @@ use std::time::Duration;
 pub(crate) const MIN_WINDOW: u32 = 64 << 10;
 /// AIMD: bytes by which the window grows for each window that is acknowledged, above the threshold.
 pub(crate) const WINDOW_INCREASE: u64 = 4096;
-/// AIMD: losses within this time of the last decrease are part of the same loss.
+/// AIMD: losses within this time of the last decrease are part of the same loss, or within a round
+/// trip.
 pub(crate) const DECREASE_INTERVAL: Duration = Duration::from_millis(2);
 /// AIMD: a round trip so much longer than the shortest one seen means a standing queue. Scheduling
 /// on a loaded machine alone makes several milliseconds.
 pub(crate) const QUEUEING_DELAY: Duration = Duration::from_millis(10);
+/// AIMD: round trips of less than so many times the shortest show no standing queue.
+pub(crate) const SHORT_TRIP: u32 = 2;
+/// AIMD: without a standing queue one byte in so many may be lost one by one, and the window stays.
+pub(crate) const BORNE_LOSS: u64 = 16;
 /// AIMD: tenths of the window that are left after a round trip with a standing queue.
 pub(crate) const DECREASE_ON_DELAY: u32 = 9;
 /// AIMD: tenths of the window that are left after a loss that was seen, or a CNP.

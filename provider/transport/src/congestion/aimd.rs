@@ -7,13 +7,55 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::Controller;
 use crate::tuning::{
-    DECREASE_INTERVAL, DECREASE_ON_DELAY, DECREASE_ON_LOSS, DECREASE_ON_TIMEOUT, MIN_WINDOW,
-    QUEUEING_DELAY, WINDOW_INCREASE,
+    BORNE_LOSS, DECREASE_INTERVAL, DECREASE_ON_DELAY, DECREASE_ON_LOSS, DECREASE_ON_TIMEOUT,
+    MIN_WINDOW, QUEUEING_DELAY, SHORT_TRIP, WINDOW_INCREASE,
 };
 use crate::{AtomicTime, Duration, PathSignal, Time};
 
-/// Nanoseconds of the longest round trip that is looked at.
-const MAX_TRIP: u64 = 1_000_000_000;
+/// Round trips of a path.
+#[derive(Debug)]
+struct Trips {
+    /// Nanoseconds; `u64::MAX` before the first.
+    shortest: AtomicU64,
+    /// Those since it was last asked what is usual: nanoseconds of all, and how many.
+    sum: AtomicU64,
+    count: AtomicU64,
+}
+
+impl Trips {
+    fn new() -> Trips {
+        Trips {
+            shortest: AtomicU64::new(u64::MAX),
+            sum: AtomicU64::new(0),
+            count: AtomicU64::new(0),
+        }
+    }
+
+    /// Adds one, and returns the shortest so far.
+    fn add(&self, rtt: Duration) -> Duration {
+        let nanos = u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX);
+        self.sum.fetch_add(nanos, Relaxed);
+        self.count.fetch_add(1, Relaxed);
+        let shortest = self.shortest.fetch_min(nanos, Relaxed).min(nanos);
+        Duration::from_nanos(shortest)
+    }
+
+    /// The shortest; zero before the first.
+    fn shortest(&self) -> Duration {
+        match self.shortest.load(Relaxed) {
+            u64::MAX => Duration::ZERO,
+            nanos => Duration::from_nanos(nanos),
+        }
+    }
+
+    /// Whether those since the last call show that no queue stands on the way: nobody sends more
+    /// than it takes. Without any nothing is known.
+    fn are_short(&self) -> bool {
+        let (sum, count) = (self.sum.swap(0, Relaxed), self.count.swap(0, Relaxed));
+        sum.checked_div(count)
+            .is_some_and(|usual| Duration::from_nanos(usual) < SHORT_TRIP * self.shortest())
+    }
+}
 
 /// The controller.
 #[derive(Debug)]
@@ -23,8 +65,7 @@ pub struct Aimd {
     /// Below it the window doubles each round trip.
     threshold: AtomicU32,
     decreased_at: AtomicTime,
-    /// Nanoseconds.
-    shortest_rtt: AtomicU64,
+    trips: Trips,
     /// Bytes that came, and that were lost one by one, since losses were last answered.
     came: AtomicU64,
     lost: AtomicU64,
@@ -40,35 +81,51 @@ impl Aimd {
             ceiling,
             threshold: AtomicU32::new(ceiling),
             decreased_at: AtomicTime::new(Time::ZERO),
-            shortest_rtt: AtomicU64::new(u64::MAX),
+            trips: Trips::new(),
             came: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             answered_at: AtomicTime::new(Time::ZERO),
         }
     }
 
+    /// How long what happens is part of the same.
+    fn interval(&self) -> Duration {
+        self.trips.shortest().max(DECREASE_INTERVAL)
+    }
+
     /// Packets that are sent again one by one cost no more than themselves, so the window gives way
-    /// in proportion: by half of the share that is lost, once per interval and round trip.
+    /// in proportion: by half of the share that is lost, once per interval.
+    ///
+    /// Where round trips show no queue it is not for want of room that packets are lost, and a
+    /// smaller window would not lose less: a share that networks lose by themselves is no reason.
     fn lose(&self, now: Time, bytes: u32) {
         let lost = self.lost.fetch_add(bytes.into(), Relaxed) + u64::from(bytes);
-        let trip = Duration::from_nanos(self.shortest_rtt.load(Relaxed).min(MAX_TRIP));
-        if now - self.answered_at.load() < trip.max(DECREASE_INTERVAL) {
+        if now - self.answered_at.load() < self.interval() {
             return;
         }
 
         self.answered_at.store(now);
         self.lost.store(0, Relaxed);
         let all = self.came.swap(0, Relaxed) + lost;
+        let borne = match self.trips.are_short() {
+            true => all / BORNE_LOSS,
+            false => 0,
+        };
+        let excess = lost.saturating_sub(borne);
+        if excess == 0 {
+            return;
+        }
+
         let window = u64::from(self.window.load(Relaxed));
-        let less = window * lost / all.max(1) / 2;
+        let less = window * excess / all.max(1) / 2;
         let window = ((window - less) as u32).max(MIN_WINDOW);
         self.window.store(window, Relaxed);
         self.threshold.store(window, Relaxed);
     }
 
-    /// Multiplies the window by `tenths`/10, once per interval.
-    fn decrease(&self, now: Time, tenths: u32) {
-        if now - self.decreased_at.load() < DECREASE_INTERVAL {
+    /// Multiplies the window by `tenths`/10, unless that was done so short a time ago.
+    fn decrease(&self, now: Time, tenths: u32, interval: Duration) {
+        if now - self.decreased_at.load() < interval {
             return;
         }
         self.decreased_at.store(now);
@@ -97,16 +154,19 @@ impl Controller for Aimd {
                 self.window.store(grown.min(self.ceiling), Relaxed);
 
                 if let Some(rtt) = rtt {
-                    let shortest = Duration::from_nanos(self.shortest_rtt.load(Relaxed)).min(rtt);
-                    self.shortest_rtt.store(shortest.as_nanos() as u64, Relaxed);
+                    let shortest = self.trips.add(rtt);
                     if rtt > shortest + QUEUEING_DELAY {
-                        self.decrease(now, DECREASE_ON_DELAY);
+                        // Whoever came while the queue stood takes a part of it for the way, and
+                        // would give way less often if that counted here.
+                        self.decrease(now, DECREASE_ON_DELAY, DECREASE_INTERVAL);
                     }
                 }
             }
             PathSignal::Lost { bytes } => self.lose(now, bytes),
-            PathSignal::Loss | PathSignal::Notified => self.decrease(now, DECREASE_ON_LOSS),
-            PathSignal::Timeout => self.decrease(now, DECREASE_ON_TIMEOUT),
+            PathSignal::Loss | PathSignal::Notified => {
+                self.decrease(now, DECREASE_ON_LOSS, self.interval())
+            }
+            PathSignal::Timeout => self.decrease(now, DECREASE_ON_TIMEOUT, self.interval()),
         }
     }
 
@@ -168,8 +228,9 @@ mod tests {
     #[test]
     fn what_is_lost_one_by_one_takes_its_share_of_the_window() {
         let aimd = Aimd::new(CEILING);
-        let (bytes, rtt) = (900_000, Some(RTT));
-        aimd.signal(Time::from_nanos(0), PathSignal::Acked { bytes, rtt });
+        for (bytes, rtt) in [(900_000, Some(RTT)), (0, Some(4 * RTT))] {
+            aimd.signal(Time::from_nanos(0), PathSignal::Acked { bytes, rtt });
+        }
         let before = aimd.window();
         aimd.signal(Time::from_nanos(0), PathSignal::Lost { bytes: 50_000 });
         assert_eq!(aimd.window(), before, "too soon");
@@ -183,6 +244,42 @@ mod tests {
             aimd.signal(at, PathSignal::Lost { bytes: 50_000 });
         }
         assert_eq!(aimd.window(), MIN_WINDOW);
+    }
+
+    /// The window after so many round trips, with this share in a thousand lost in each.
+    fn after(trips: u64, rtt: Duration, lost: u32) -> u32 {
+        let aimd = Aimd::new(CEILING);
+        let shortest = Some(Duration::from_millis(10));
+        let (bytes, at) = (0, Time::from_nanos(0));
+        aimd.signal(
+            at,
+            PathSignal::Acked {
+                bytes,
+                rtt: shortest,
+            },
+        );
+        for i in 1..=trips {
+            let at = Time::from_nanos(i * 10_000_000);
+            let all = aimd.window();
+            let (bytes, rtt) = (all - all / 1000 * lost, Some(rtt));
+            aimd.signal(at, PathSignal::Acked { bytes, rtt });
+            let bytes = all / 1000 * lost;
+            aimd.signal(at, PathSignal::Lost { bytes });
+        }
+        aimd.window()
+    }
+
+    #[test]
+    fn a_loss_without_a_queue_is_borne() {
+        let short = Duration::from_millis(15);
+        assert!(after(200, short, 10) > CEILING / 2);
+        assert!(after(200, short, 60) > CEILING / 2);
+        // With a queue the window is where it grows by as much as it gives way.
+        let long = Duration::from_millis(20);
+        let balance = after(1500, long, 10);
+        assert!((700_000..900_000).contains(&balance), "{balance}");
+        // More than networks lose by themselves is too much anywhere.
+        assert!(after(200, short, 200) < CEILING / 8);
     }
 
     #[test]
