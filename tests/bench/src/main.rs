@@ -7,12 +7,14 @@
 //! implementation over UDP has to do, and nothing of the transport (no keys, no PSNs, no ICRC). The
 //! ping-pong polls at both ends.
 //!
-//! Each command prints one number to standard output.
+//! Each command prints one number to standard output, but for `line`, which is something to
+//! measure over.
 
 mod buffers;
 mod connect;
 mod copies;
 mod engine;
+mod line;
 mod options;
 mod pingpong;
 mod receiver;
@@ -170,6 +172,12 @@ enum Command {
         #[arg(long, default_value_t = 2.0)]
         seconds: f64,
     },
+    /// Join the network namespace that this is run in to that of another process: packets cross
+    /// after a delay, and some are lost, as lines of the input say, until it ends
+    Line {
+        /// The other process
+        peer: u32,
+    },
     /// Hand a word of memory from one thread to another and back; print the time of a round in
     /// microseconds
     Word {
@@ -220,6 +228,7 @@ fn main() -> Result<()> {
             memory,
             seconds,
         } => copies::run(by, memory, seconds),
+        Command::Line { peer } => line::run(peer),
         Command::Word { rounds } => {
             word::run(rounds);
             Ok(())

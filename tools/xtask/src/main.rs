@@ -133,9 +133,9 @@ enum Command {
         /// by io_uring
         #[arg(long, conflicts_with_all = ["rxe", "json", "loaded", "engine", "sends"])]
         receives: bool,
-        /// Instead, over a path with delays and losses, against TCP and the kernel's rdma_rxe, in
-        /// an emulated guest
-        #[arg(long, conflicts_with_all = ["rxe", "loaded", "engine", "sends", "receives"])]
+        /// Instead, over a path with delays and losses, against TCP; with --rxe against the
+        /// kernel's rdma_rxe, too, in an emulated guest
+        #[arg(long, conflicts_with_all = ["loaded", "engine", "sends", "receives"])]
         delays: bool,
         /// Instead, draw bandwidth and latency over size, queue pairs and loss, into this directory
         #[arg(long, value_name = "DIR", conflicts_with_all = ["rxe", "json", "loaded", "engine", "sends", "receives", "delays"])]
@@ -305,9 +305,10 @@ fn run_command(command: Command) -> Result<bool> {
         Command::Bench {
             json,
             quick,
+            rxe,
             delays: true,
             ..
-        } => bench::delays(json.as_deref(), quick).map(|()| true),
+        } => bench::delays(json.as_deref(), quick, rxe).map(|()| true),
         Command::Bench {
             json, quick, rxe, ..
         } => match rxe {

@@ -1,8 +1,9 @@
 //! `cargo xtask bench --delays`: WRITEs over a path that takes its time and loses packets, beside
-//! TCP and the kernel's rdma_rxe, all by turns in one emulated guest.
+//! TCP, by turns; with `--rxe` beside the kernel's rdma_rxe, too, all in one emulated guest.
 //!
-//! Delays are the kernel's (`sch_netem`), which this machine's may not have. Packets are lost where
-//! they arrive, one by one, after the kernel has cut what was sent together.
+//! On this machine the path is a [`Line`](crate::lab::line::Line). The guest has the kernel's delays
+//! (`sch_netem`), and packets are lost there where they arrive, one by one, after the kernel has cut
+//! what was sent together.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,8 +37,26 @@ const DELAYS: [u32; 4] = [0, 1, 10, 50];
 const LOSSES: [&str; 4] = ["0", "0.1", "1", "5"];
 /// Packets that a link has on their way at most: what the fastest sends in the longest delay.
 const ON_THE_LINK: &str = "50000";
+
 /// Ours, and what it is measured by.
-const WAYS: [&str; 4] = ["ferroce", "rdma_rxe", "TCP, cubic", "TCP, bbr"];
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Way {
+    Ferroce,
+    Rxe,
+    Cubic,
+    Bbr,
+}
+
+impl Way {
+    fn name(self) -> &'static str {
+        match self {
+            Way::Ferroce => "ferroce",
+            Way::Rxe => "rdma_rxe",
+            Way::Cubic => "TCP, cubic",
+            Way::Bbr => "TCP, bbr",
+        }
+    }
+}
 
 /// What was measured at one delay and share of losses: values in Gb/s of each way, 0 where it came
 /// to no end.
@@ -45,21 +64,90 @@ const WAYS: [&str; 4] = ["ferroce", "rdma_rxe", "TCP, cubic", "TCP, bbr"];
 struct Spot {
     delay: u32,
     loss: String,
-    values: [Vec<f64>; WAYS.len()],
+    values: Vec<(Way, Vec<f64>)>,
 }
 
-/// Runs it, prints the table and writes the figures to `json`.
-pub fn run(json: Option<&Path>, quick: bool) -> Result<()> {
+impl Spot {
+    /// The median of a way's values, if it was measured.
+    fn of(&self, way: Way) -> Option<f64> {
+        let (_, values) = self.values.iter().find(|(of, _)| *of == way)?;
+        Some(median(values))
+    }
+}
+
+/// Runs it, prints the table and writes the figures to `json`. `rxe`: in the guest.
+pub fn run(json: Option<&Path>, quick: bool, rxe: bool) -> Result<()> {
     packages::ensure(packages::CURVES)?;
-    in_guest("race-delays", "bench-delays", quick, LIMIT, |text| {
-        let spots: Vec<Spot> = serde_json::from_slice(text)?;
-        println!("{}", table(&spots));
-        if let Some(path) = json {
-            let text = serde_json::to_string_pretty(&spots)?;
-            fs::write(path, text + "\n").with_context(|| path.display().to_string())?;
+    if rxe {
+        return in_guest("race-delays", "bench-delays", quick, LIMIT, |text| {
+            report(&serde_json::from_slice::<Vec<Spot>>(text)?, json)
+        });
+    }
+
+    let programs = build::product()?;
+    build::packages(&["ferroce-baseline"])?;
+    let dir = build::scratch("bench-delays")?;
+    let (ferroce, mut line) = Contestant::over_line(&programs)?;
+    let mut spots = spots(&[Way::Ferroce, Way::Cubic, Way::Bbr]);
+    for round in 1..=rounds(quick) {
+        for spot in &mut spots {
+            let trip = Duration::from_millis(spot.delay.into());
+            line.becomes(trip, spot.loss.parse::<f64>()? / 100.0)?;
+            measure(round, spot, |way| match way {
+                Way::Ferroce | Way::Rxe => writes(&ferroce, &dir),
+                Way::Cubic => streams(&ferroce, "cubic", &dir),
+                Way::Bbr => streams(&ferroce, "bbr", &dir),
+            });
         }
-        Ok(())
-    })
+    }
+    report(&spots, json)
+}
+
+fn rounds(quick: bool) -> usize {
+    if quick { 1 } else { ROUNDS }
+}
+
+fn report(spots: &[Spot], json: Option<&Path>) -> Result<()> {
+    println!("{}", table(spots));
+    if let Some(path) = json {
+        let text = serde_json::to_string_pretty(spots)?;
+        fs::write(path, text + "\n").with_context(|| path.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// All spots, with nothing measured.
+fn spots(ways: &[Way]) -> Vec<Spot> {
+    let spot = |delay, loss: &str| Spot {
+        delay,
+        loss: loss.to_owned(),
+        values: ways.iter().map(|way| (*way, Vec::new())).collect(),
+    };
+    DELAYS
+        .iter()
+        .flat_map(|delay| LOSSES.map(|loss| spot(*delay, loss)))
+        .collect()
+}
+
+/// Measures the ways of a spot once.
+fn measure(round: usize, spot: &mut Spot, by: impl Fn(Way) -> Result<f64>) {
+    let Spot {
+        delay,
+        loss,
+        values,
+    } = spot;
+    for (way, values) in values {
+        let value = by(*way);
+        let said = match &value {
+            Ok(value) => format!("{value:.4} Gb/s"),
+            Err(error) => first_line(error),
+        };
+        println!(
+            "round {round}  {delay} ms, {loss} %  {:<12} {said}",
+            way.name()
+        );
+        values.push(value.unwrap_or_default());
+    }
 }
 
 /// The part inside the guest; `results` gets all figures after every spot.
@@ -78,39 +166,19 @@ pub fn inside(results: &Path, quick: bool) -> Result<()> {
         done(end.plain("ip").args(words))?;
     }
 
-    let mut spots = Vec::new();
-    for delay in DELAYS {
-        for loss in LOSSES {
-            spots.push(Spot {
-                delay,
-                loss: loss.to_owned(),
-                values: Default::default(),
-            });
-        }
-    }
-
-    for round in 1..=if quick { 1 } else { ROUNDS } {
+    let mut spots = spots(&[Way::Ferroce, Way::Rxe, Way::Cubic, Way::Bbr]);
+    for round in 1..=rounds(quick) {
         for at in 0..spots.len() {
             let spot = &mut spots[at];
-            let (delay, loss) = (spot.delay, &spot.loss);
             for contestant in [&rxe, &ferroce] {
-                hinder(contestant, delay, loss)?;
+                hinder(contestant, spot.delay, &spot.loss)?;
             }
-            let measure: [&dyn Fn() -> Result<f64>; WAYS.len()] = [
-                &|| writes(&ferroce, &dir),
-                &|| writes(&rxe, &dir),
-                &|| streams(&ferroce, "cubic", &dir),
-                &|| streams(&ferroce, "bbr", &dir),
-            ];
-            for ((way, measure), values) in WAYS.iter().zip(measure).zip(&mut spot.values) {
-                let value = measure();
-                let said = match &value {
-                    Ok(value) => format!("{value:.4} Gb/s"),
-                    Err(error) => first_line(error),
-                };
-                println!("round {round}  {delay} ms, {loss} %  {way:<12} {said}");
-                values.push(value.unwrap_or_default());
-            }
+            measure(round, spot, |way| match way {
+                Way::Ferroce => writes(&ferroce, &dir),
+                Way::Rxe => writes(&rxe, &dir),
+                Way::Cubic => streams(&ferroce, "cubic", &dir),
+                Way::Bbr => streams(&ferroce, "bbr", &dir),
+            });
             fs::write(results, serde_json::to_vec(&spots)?)?;
         }
     }
@@ -149,18 +217,26 @@ fn streams(contestant: &Contestant, congestion: &str, dir: &Path) -> Result<f64>
 fn table(spots: &[Spot]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED);
+    let ways = spots.first().map_or(&[][..], |spot| &spot.values);
+    let with_rxe = ways.iter().any(|(way, _)| *way == Way::Rxe);
     let mut header = vec!["there and back", "lost"];
-    header.extend(WAYS);
-    header.extend(["of TCP", "of rdma_rxe"]);
+    header.extend(ways.iter().map(|(way, _)| way.name()));
+    header.push("of TCP");
+    header.extend(with_rxe.then_some("of rdma_rxe"));
+    let columns = header.len();
     table.set_header(header);
     for spot in spots {
-        let [ours, rxe, cubic, bbr] = spot.values.each_ref().map(|values| median(values));
         let mut row = vec![format!("{} ms", spot.delay), format!("{} %", spot.loss)];
-        row.extend([ours, rxe, cubic, bbr].map(|value| format!("{} Gb/s", amount(value))));
-        row.extend([cubic.max(bbr), rxe].map(|other| times(ours, other)));
+        row.extend(
+            (spot.values.iter()).map(|(_, values)| format!("{} Gb/s", amount(median(values)))),
+        );
+        let ours = spot.of(Way::Ferroce).unwrap_or_default();
+        let tcp = [Way::Cubic, Way::Bbr].map(|way| spot.of(way).unwrap_or_default());
+        row.push(times(ours, tcp[0].max(tcp[1])));
+        row.extend(spot.of(Way::Rxe).map(|rxe| times(ours, rxe)));
         table.add_row(row);
     }
-    for column in 0..4 + WAYS.len() {
+    for column in 0..columns {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -193,10 +269,16 @@ mod tests {
         let spot = Spot {
             delay: 50,
             loss: "5".to_owned(),
-            values: [vec![1.0, 3.0], vec![0.0, 0.0], vec![0.5], vec![1.0]],
+            values: vec![
+                (Way::Ferroce, vec![1.0, 3.0]),
+                (Way::Rxe, vec![0.0, 0.0]),
+                (Way::Cubic, vec![0.5]),
+                (Way::Bbr, vec![1.0]),
+            ],
         };
         let text = table(&[spot]).to_string();
         assert!(text.contains("2.00 ") && text.contains('–'), "{text}");
+        assert!(!table(&spots(&[Way::Bbr])).to_string().contains("rxe"));
         assert_eq!(times(2.0, 1.0), "2.00");
         assert_eq!(median(&[]), 0.0);
     }

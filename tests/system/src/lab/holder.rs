@@ -1,7 +1,7 @@
 //! A process that keeps namespaces alive: it says when it is inside and ends when this program
 //! does, so nothing is left behind.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -40,6 +40,17 @@ impl Holder {
         }
 
         Ok(Holder(child))
+    }
+
+    /// Gives it a line of input and waits for the line that it answers.
+    pub(crate) fn ask(&mut self, line: &str) -> Result<String> {
+        let (Some(input), Some(out)) = (self.0.stdin.as_mut(), self.0.stdout.as_mut()) else {
+            bail!("its input is closed");
+        };
+        writeln!(input, "{line}")?;
+        let mut answer = String::new();
+        BufReader::new(out).read_line(&mut answer)?;
+        Ok(answer.trim().to_owned())
     }
 
     /// Its process id.

@@ -9,6 +9,7 @@ pub mod guest;
 pub(crate) mod holder;
 pub(crate) mod host;
 pub(crate) mod huge;
+pub(crate) mod line;
 pub(crate) mod load;
 pub(crate) mod losses;
 pub(crate) mod machine;

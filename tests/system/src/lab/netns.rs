@@ -100,7 +100,7 @@ impl Namespace {
     }
 
     /// `ip` with these arguments, inside.
-    fn ip(&self, arguments: &[&str]) -> Result<()> {
+    pub(super) fn ip(&self, arguments: &[&str]) -> Result<()> {
         done(self.enter().arg("ip").args(arguments))
     }
 

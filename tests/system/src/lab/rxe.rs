@@ -14,6 +14,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use crate::lab::host::Host;
+use crate::lab::line::{self, Line};
 use crate::lab::netns::{self, ADDRESSES, INTERFACES};
 use crate::programs::perftest::Runs;
 
@@ -69,10 +70,28 @@ impl Contestant {
     /// ferroce; `programs` holds the built product.
     pub(crate) fn ferroce(programs: &Path) -> Result<Contestant> {
         let pair = netns::Pair::new(MTU)?;
+        Contestant::of(programs, pair, INTERFACES, ADDRESSES)
+    }
+
+    /// ferroce, with a line for a wire; `programs` holds `udp-baseline` too.
+    pub(crate) fn over_line(programs: &Path) -> Result<(Contestant, Line)> {
+        let pair = netns::Pair::new(MTU)?;
+        let line = Line::between(&pair, programs, MTU)?;
+        let interfaces = [line::INTERFACE; 2];
+        let contestant = Contestant::of(programs, pair, interfaces, line::ADDRESSES)?;
+        Ok((contestant, line))
+    }
+
+    fn of(
+        programs: &Path,
+        pair: netns::Pair,
+        interfaces: [&'static str; 2],
+        addresses: [&'static str; 2],
+    ) -> Result<Contestant> {
         let mut ends = Vec::new();
         for (space, (interface, address)) in [pair.a, pair.b]
             .into_iter()
-            .zip(INTERFACES.into_iter().zip(ADDRESSES))
+            .zip(interfaces.into_iter().zip(addresses))
         {
             let mut host = Host::new(programs, address, Some(space))?;
             host.up_with(&["--netdev", interface])?;
