@@ -1,9 +1,9 @@
 //! `cargo xtask bench --delays`: WRITEs over a path that takes its time and loses packets, beside
 //! TCP, by turns; with `--rxe` beside the kernel's rdma_rxe, too, all in one emulated guest.
 //!
-//! On this machine the path is a [`Line`](crate::lab::line::Line). The guest has the kernel's delays
-//! (`sch_netem`), and packets are lost there where they arrive, one by one, after the kernel has cut
-//! what was sent together.
+//! On this machine the path is a [`Line`](crate::lab::line::Line). The guest has the kernel's
+//! delays (`sch_netem`), and packets are lost there where they arrive, one by one, after the kernel
+//! has cut what was sent together.
 
 use std::fs;
 use std::path::{Path, PathBuf};
