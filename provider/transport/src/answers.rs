@@ -87,13 +87,6 @@ impl Board {
         news
     }
 
-    /// An answer is here, or what was sent is acknowledged, though something before it is missing:
-    /// its bytes have left the network, and nothing about them is in doubt any more.
-    fn is_here(&mut self, i: usize, news: &mut News) {
-        self.set(i, Fate::Came);
-        self.tell(i, news);
-    }
-
     /// Makes responses that are a part of an entry, or all of it, an entry of their own, and
     /// returns its place.
     fn isolate(&mut self, psn: u64, end: u64) -> usize {

@@ -204,23 +204,22 @@ impl Board {
             let Some(entry) = found.filter(|e| !e.answered || psn >= self.acked) else {
                 continue;
             };
-            let fate = match entry.answered {
-                true => Fate::Kept,
-                false => Fate::Came,
-            };
+            let answered = entry.answered;
             self.arrives(i, now, rtt, reordering, &mut news);
-            self.set(i, fate);
-            if fate == Fate::Came {
-                self.tell(i, &mut news);
+            match answered {
+                true => self.set(i, Fate::Kept),
+                false => self.is_here(i, &mut news),
             }
         }
         news
     }
 
-    /// The path is to hear of an entry's bytes now, if it has not: when they have come, and not
-    /// when the gap before them is filled, so that they are weighed against losses of the same
-    /// time.
-    pub(crate) fn tell(&mut self, i: usize, news: &mut News) {
+    /// What was sent is acknowledged, or an answer is here, though something before it is missing:
+    /// its bytes have left the network, and nothing about them is in doubt any more. The path hears
+    /// of them now, and not when the gap is filled, so that they are weighed against losses of the
+    /// same time.
+    pub(crate) fn is_here(&mut self, i: usize, news: &mut News) {
+        self.set(i, Fate::Came);
         let entry = &mut self.entries[i];
         if !std::mem::replace(&mut entry.told, true) {
             news.told += u64::from(entry.cost);

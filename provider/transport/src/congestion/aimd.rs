@@ -117,7 +117,7 @@ impl Aimd {
         }
 
         let window = u64::from(self.window.load(Relaxed));
-        let less = window * excess / all.max(1) / 2;
+        let less = window * excess / all / 2;
         let window = ((window - less) as u32).max(MIN_WINDOW);
         self.window.store(window, Relaxed);
         self.threshold.store(window, Relaxed);
@@ -249,21 +249,16 @@ mod tests {
     /// The window after so many round trips, with this share in a thousand lost in each.
     fn after(trips: u64, rtt: Duration, lost: u32) -> u32 {
         let aimd = Aimd::new(CEILING);
-        let shortest = Some(Duration::from_millis(10));
-        let (bytes, at) = (0, Time::from_nanos(0));
-        aimd.signal(
-            at,
-            PathSignal::Acked {
-                bytes,
-                rtt: shortest,
-            },
-        );
+        let acked = |at, bytes, rtt| {
+            let rtt = Some(rtt);
+            aimd.signal(at, PathSignal::Acked { bytes, rtt });
+        };
+        acked(Time::from_nanos(0), 0, Duration::from_millis(10));
         for i in 1..=trips {
             let at = Time::from_nanos(i * 10_000_000);
             let all = aimd.window();
-            let (bytes, rtt) = (all - all / 1000 * lost, Some(rtt));
-            aimd.signal(at, PathSignal::Acked { bytes, rtt });
             let bytes = all / 1000 * lost;
+            acked(at, all - bytes, rtt);
             aimd.signal(at, PathSignal::Lost { bytes });
         }
         aimd.window()

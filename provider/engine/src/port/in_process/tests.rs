@@ -274,9 +274,9 @@ fn a_peer_that_hears_nothing_is_given_up() {
 
 #[test]
 fn of_datagrams_what_comes_is_as_it_was_sent() {
-    let _time = VirtualTime::begin();
     const MANY: u64 = 1000;
 
+    let _time = VirtualTime::begin();
     let faults = Faults {
         seed: 3,
         lost: 100,
