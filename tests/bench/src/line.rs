@@ -5,12 +5,14 @@ use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, BufRead, Read, Write};
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space, set_current_timer_slack};
 
 /// The interface at either end.
 const INTERFACE: &CStr = c"line0";
@@ -21,7 +23,7 @@ const ROOM: usize = 8192;
 /// Packets of one direction that are handled before the other is looked at.
 const AT_ONCE: usize = 16;
 /// Nanoseconds by which the kernel may oversleep.
-const SLACK: libc::c_ulong = 1_000;
+const SLACK: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
 
 /// What happens to packets in both directions.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,13 +88,10 @@ pub(crate) fn run(peer: u32) -> Result<()> {
     let here = interface()?;
     let space = format!("/proc/{peer}/ns/net");
     let space = File::open(&space).with_context(|| space.clone())?;
-    // SAFETY: takes a descriptor and a number; this process has one thread.
-    if unsafe { libc::setns(space.as_raw_fd(), libc::CLONE_NEWNET) } != 0 {
-        return Err(io::Error::last_os_error()).context("entering the other's network");
-    }
+    move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))
+        .context("entering the other's network")?;
     let ends = [here, interface()?];
-    // SAFETY: takes numbers.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, SLACK) };
+    set_current_timer_slack(Some(SLACK)).context("the timer's slack")?;
 
     let mut nature = Nature {
         delay: Duration::ZERO,

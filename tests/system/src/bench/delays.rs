@@ -56,6 +56,15 @@ impl Way {
             Way::Bbr => "TCP, bbr",
         }
     }
+
+    /// What it moves between a contestant's ends, in Gb/s.
+    fn moves(self, contestant: &Contestant, dir: &Path) -> Result<f64> {
+        match self {
+            Way::Ferroce | Way::Rxe => writes(contestant, dir),
+            Way::Cubic => streams(contestant, "cubic", dir),
+            Way::Bbr => streams(contestant, "bbr", dir),
+        }
+    }
 }
 
 /// What was measured at one delay and share of losses: values in Gb/s of each way, 0 where it came
@@ -93,11 +102,7 @@ pub fn run(json: Option<&Path>, quick: bool, rxe: bool) -> Result<()> {
         for spot in &mut spots {
             let trip = Duration::from_millis(spot.delay.into());
             line.becomes(trip, spot.loss.parse::<f64>()? / 100.0)?;
-            measure(round, spot, |way| match way {
-                Way::Ferroce | Way::Rxe => writes(&ferroce, &dir),
-                Way::Cubic => streams(&ferroce, "cubic", &dir),
-                Way::Bbr => streams(&ferroce, "bbr", &dir),
-            });
+            measure(round, spot, |way| way.moves(&ferroce, &dir));
         }
     }
     report(&spots, json)
@@ -174,10 +179,8 @@ pub fn inside(results: &Path, quick: bool) -> Result<()> {
                 hinder(contestant, spot.delay, &spot.loss)?;
             }
             measure(round, spot, |way| match way {
-                Way::Ferroce => writes(&ferroce, &dir),
-                Way::Rxe => writes(&rxe, &dir),
-                Way::Cubic => streams(&ferroce, "cubic", &dir),
-                Way::Bbr => streams(&ferroce, "bbr", &dir),
+                Way::Rxe => way.moves(&rxe, &dir),
+                _ => way.moves(&ferroce, &dir),
             });
             fs::write(results, serde_json::to_vec(&spots)?)?;
         }

@@ -1,5 +1,5 @@
 //! The kernel's soft-RoCE, rdma_rxe, and ferroce beside it, in the guest of `tests/interop`: as
-//! root, and nowhere else.
+//! root, and nowhere else. ferroce alone is a contestant on any machine.
 //!
 //! Both have the same network: two hosts joined by a veth pair. ferroce's hosts are two network
 //! namespaces. rdma_rxe of Linux 6.1 works in the initial namespace only, so both of its devices
