@@ -9,6 +9,7 @@ mod claims;
 mod coverage;
 mod fuzz;
 mod gates;
+mod measurements;
 mod miri;
 mod models;
 mod nightly;
@@ -102,45 +103,7 @@ enum Command {
     /// each ended goes to docs/nightly.md
     Nightly(nightly::Scope),
     /// Measure ferroce against raw UDP and TCP, as ratios taken in one run
-    Bench {
-        /// Also write the figures to this file
-        #[arg(long, value_name = "FILE")]
-        json: Option<PathBuf>,
-        /// Fewer and shorter repetitions
-        #[arg(long)]
-        quick: bool,
-        /// Against the kernel's rdma_rxe instead, both in an emulated guest
-        #[arg(long)]
-        rxe: bool,
-        /// Instead, how much longer perftest takes beside six programs that never sleep
-        #[arg(long, conflicts_with_all = ["rxe", "json"])]
-        loaded: bool,
-        /// With --loaded: this program only, such as ib_write_lat
-        #[arg(long, value_name = "PROGRAM", requires = "loaded")]
-        only: Option<String>,
-        /// With --loaded: so many programs that never sleep
-        #[arg(long, value_name = "COUNT", requires = "loaded", default_value_t = bench::STRANGERS)]
-        strangers: usize,
-        /// Instead, what the engine by itself takes for a packet, between two devices of one
-        /// program
-        #[arg(long, conflicts_with_all = ["rxe", "json", "loaded"])]
-        engine: bool,
-        /// Instead, what it takes to hand messages to the kernel, one by one, several at once and
-        /// by io_uring
-        #[arg(long, conflicts_with_all = ["rxe", "json", "loaded", "engine"])]
-        sends: bool,
-        /// Instead, what it takes a polling thread to get datagrams from the kernel, by calls and
-        /// by io_uring
-        #[arg(long, conflicts_with_all = ["rxe", "json", "loaded", "engine", "sends"])]
-        receives: bool,
-        /// Instead, over a path with delays and losses, against TCP; with --rxe against the
-        /// kernel's rdma_rxe, too, in an emulated guest
-        #[arg(long, conflicts_with_all = ["loaded", "engine", "sends", "receives"])]
-        delays: bool,
-        /// Instead, draw bandwidth and latency over size, queue pairs and loss, into this directory
-        #[arg(long, value_name = "DIR", conflicts_with_all = ["rxe", "json", "loaded", "engine", "sends", "receives", "delays"])]
-        html: Option<PathBuf>,
-    },
+    Bench(measurements::Scope),
     /// Run the conformance suite against rdma_rxe in an emulated guest, and write
     /// docs/conformance/rxe-suite.md
     IbtaRxe {
@@ -277,45 +240,7 @@ fn run_command(command: Command) -> Result<bool> {
         Command::ExsMutants => groups::exs_mutants(),
         Command::Coverage => coverage::run(),
         Command::Nightly(scope) => nightly::run(&scope),
-        Command::Bench {
-            loaded: true,
-            quick,
-            only,
-            strangers,
-            ..
-        } => bench::beside_others(quick, only.as_deref(), strangers),
-        Command::Bench {
-            engine: true,
-            quick,
-            ..
-        } => bench::engine_alone(quick).map(|()| true),
-        Command::Bench {
-            sends: true, quick, ..
-        } => bench::ways_to_send(quick).map(|()| true),
-        Command::Bench {
-            receives: true,
-            quick,
-            ..
-        } => bench::ways_to_receive(quick).map(|()| true),
-        Command::Bench {
-            html: Some(dir),
-            quick,
-            ..
-        } => bench::curves(&dir, quick).map(|()| true),
-        Command::Bench {
-            json,
-            quick,
-            rxe,
-            delays: true,
-            ..
-        } => bench::delays(json.as_deref(), quick, rxe).map(|()| true),
-        Command::Bench {
-            json, quick, rxe, ..
-        } => match rxe {
-            false => bench::run(json.as_deref(), quick),
-            true => bench::against_rxe(json.as_deref(), quick),
-        }
-        .map(|()| true),
+        Command::Bench(scope) => measurements::run(&scope),
         Command::IbtaRxe {
             results: Some(results),
             without,

@@ -5,8 +5,8 @@
 //! program of perftest on one device, over sockets, between two daemons and over veth, with the
 //! sizes and iterations that `cargo xtask test` has; by turns with them and without, several
 //! rounds. The time is the client's from its start to its end, and what counts is the ratio of the
-//! medians. On one device each runs once with perftest's own number of iterations for all sizes,
-//! too, which is a figure and no more.
+//! medians. With `--own-iterations` on one device only, with as many iterations as perftest takes
+//! by itself, which is minutes for each program.
 //!
 //! Two threads that hand a word of memory to each other, as often as `ib_write_lat` hands messages
 //! over, show what the scheduler alone makes of programs that wait by looking at memory: what
@@ -37,14 +37,18 @@ const PORT: u16 = 19_907;
 const ROUNDS: usize = 3;
 /// Messages that the word is handed over for: 23 sizes, 100 iterations of each.
 const HANDED_OVER: &str = "2300";
+/// Iterations that perftest's latencies take by themselves, of those hundred.
+const OWN_LATENCIES: f64 = 1000.0 / 100.0;
 const PLACES: [Place; 4] = [
     Place::OneDaemon,
     Place::Sockets,
     Place::TwoDaemons,
     Place::Veth(1500),
 ];
-/// The programs with what the tests give them.
-const TESTS: [(&str, &[&str]); 8] = [
+/// A program of perftest, with its options.
+type Test = (&'static str, &'static [&'static str]);
+/// With what the tests give them.
+const TESTS: [Test; 8] = [
     ("ib_send_bw", ALL_SIZES),
     ("ib_send_lat", ALL_SIZES_IN_CYCLES),
     ("ib_write_bw", ALL_SIZES),
@@ -54,6 +58,17 @@ const TESTS: [(&str, &[&str]); 8] = [
     ("ib_atomic_bw", ONE_SIZE),
     ("ib_atomic_lat", ONE_SIZE),
 ];
+/// With perftest's own number of iterations.
+const OWN: [Test; 8] = [
+    ("ib_send_bw", &["-a"]),
+    ("ib_send_lat", &["-a"]),
+    ("ib_write_bw", &["-a"]),
+    (SPINS, &["-a"]),
+    ("ib_read_bw", &["-a"]),
+    ("ib_read_lat", &["-a"]),
+    ("ib_atomic_bw", &[]),
+    ("ib_atomic_lat", &[]),
+];
 const ALL_SIZES: &[&str] = &["-a", "-n", "100"];
 /// Half as much of the clock, which perftest measures alone as slowly as beside others.
 const ALL_SIZES_IN_CYCLES: &[&str] = &["-a", "-n", "100", "-C"];
@@ -61,23 +76,39 @@ const ONE_SIZE: &[&str] = &["-n", "1000"];
 /// The one whose ends look at memory until it changes.
 const SPINS: &str = "ib_write_lat";
 
+/// What is measured, and beside how many.
+pub struct Scope<'a> {
+    /// One round.
+    pub quick: bool,
+    /// This program of perftest.
+    pub only: Option<&'a str>,
+    /// So many programs that never sleep.
+    pub strangers: usize,
+    /// As many iterations as perftest takes by itself, on one device.
+    pub own_iterations: bool,
+}
+
 /// Measures and prints; answers whether no test misses the aim by more than the scheduler's part.
-/// `only`: of one program. `strangers`: how many are beside it.
-pub fn run(quick: bool, only: Option<&str>, strangers: usize) -> Result<bool> {
-    let tests = chosen(only)?;
+pub fn run(scope: &Scope<'_>) -> Result<bool> {
+    let (tests, places, latencies) = match scope.own_iterations {
+        true => (OWN, &PLACES[..1], OWN_LATENCIES),
+        false => (TESTS, &PLACES[..], 1.0),
+    };
+    let tests = chosen(&tests, scope.only)?;
     packages::ensure(packages::BENCH)?;
     build::packages(&["ferroce-baseline"])?;
     let programs = build::product()?;
-    let rounds = if quick { 1 } else { ROUNDS };
+    let (rounds, strangers) = (if scope.quick { 1 } else { ROUNDS }, scope.strangers);
     println!("xtask: {rounds} rounds; please leave the machine alone");
     let word = times(rounds, strangers, || word(&programs).map(Some))?;
     println!(
         "a word of memory, there and back {HANDED_OVER} times: alone {:.3} s, beside {strangers} others {:.2} s",
-        word.alone, word.beside
+        word.alone.median(),
+        word.beside.median()
     );
 
     let mut all_met = true;
-    for place in PLACES {
+    for &place in places {
         let site = match Site::new(place, &programs) {
             Err(Stop::Skip(why)) => {
                 println!("{:<19} not measured: {why}", place.name());
@@ -88,46 +119,39 @@ pub fn run(quick: bool, only: Option<&str>, strangers: usize) -> Result<bool> {
         let (server, client) = (site.server(), site.client());
         for &(tool, options) in &tests {
             let times = times(rounds, strangers, || seconds(tool, options, server, client))?;
-            let floor = if tool == SPINS { word.beside } else { 0.0 };
-            let verdict = judge(&times, floor);
+            let floor = if tool == SPINS {
+                word.beside.median() * latencies
+            } else {
+                0.0
+            };
+            let verdict = judge(times.alone.median(), times.beside.median(), floor);
             all_met &= verdict != Verdict::Missed;
-            println!(
-                "{}",
-                line(place, tool, options, strangers, &times, Some(verdict))
-            );
-        }
-
-        if place == Place::OneDaemon {
-            for &(tool, _) in &tests {
-                let options: &[&str] = match tool.contains("atomic") {
-                    true => &[],
-                    false => &["-a"],
-                };
-                let times = times(1, strangers, || seconds(tool, options, server, client))?;
-                println!("{}", line(place, tool, options, strangers, &times, None));
-            }
+            println!("{}", line(place, tool, options, strangers, &times, verdict));
         }
     }
 
     Ok(all_met)
 }
 
-fn chosen(only: Option<&str>) -> Result<Vec<(&'static str, &'static [&'static str])>> {
-    let mut tests = TESTS.to_vec();
-    if let Some(only) = only {
-        tests.retain(|(tool, _)| *tool == only);
-        if tests.is_empty() {
-            let all: Vec<_> = TESTS.iter().map(|(tool, _)| *tool).collect();
-            bail!("{only} is not measured; there are: {}", all.join(", "));
-        }
+fn chosen(tests: &[Test], only: Option<&str>) -> Result<Vec<Test>> {
+    let of_name = |&(tool, _): &Test| only.is_none_or(|only| only == tool);
+    let chosen: Vec<Test> = tests.iter().copied().filter(of_name).collect();
+    if chosen.is_empty() {
+        let all: Vec<_> = tests.iter().map(|(tool, _)| *tool).collect();
+        bail!(
+            "{} is not measured; there are: {}",
+            only.unwrap_or_default(),
+            all.join(", ")
+        );
     }
-    Ok(tests)
+    Ok(chosen)
 }
 
-/// Medians in seconds: alone, and beside the strangers. Infinite: it had not ended after [`LIMIT`].
+/// Seconds of each round: alone, and beside the strangers. Infinite: it had not ended after
+/// [`LIMIT`].
 struct Times {
-    alone: f64,
-    beside: f64,
+    alone: Figure,
+    beside: Figure,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,11 +162,11 @@ enum Verdict {
     Missed,
 }
 
-/// `floor`: seconds that the scheduler takes for it on any device.
-fn judge(times: &Times, floor: f64) -> Verdict {
-    let limit = AIM * times.alone;
+/// Of medians. `floor`: seconds that the scheduler takes for it on any device.
+fn judge(alone: f64, beside: f64, floor: f64) -> Verdict {
+    let limit = AIM * alone;
     // Neither is met by what did not end at all.
-    match times.beside {
+    match beside {
         beside if beside.is_infinite() => Verdict::Missed,
         beside if beside <= limit => Verdict::Met,
         beside if beside - floor <= limit => Verdict::MetButForTheScheduler,
@@ -156,34 +180,36 @@ fn line(
     options: &[&str],
     strangers: usize,
     times: &Times,
-    verdict: Option<Verdict>,
+    verdict: Verdict,
 ) -> String {
-    let said = |time: f64| match time.is_finite() {
-        true => format!("{time:.2} s"),
-        false => format!("over {} s", LIMIT.as_secs()),
+    let said = |times: &Figure| match times.median() {
+        median if median.is_infinite() => format!("over {} s", LIMIT.as_secs()),
+        median if times.values.len() == 1 => format!("{median:.2} s"),
+        median => format!(
+            "{median:.2} s ({:.2} to {:.2})",
+            times.least(),
+            times.most()
+        ),
     };
 
-    let ratio = times.beside / times.alone;
+    let ratio = times.beside.median() / times.alone.median();
     let ratio = match ratio.is_finite() {
         true => format!("{ratio:.1}"),
         false => "no ratio".to_owned(),
     };
 
     let verdict = match verdict {
-        Some(Verdict::Met) => format!("(at most {AIM}: met)"),
-        Some(Verdict::MetButForTheScheduler) => {
-            format!("(at most {AIM}: met but for what the word takes)")
-        }
-        Some(Verdict::Missed) => format!("(at most {AIM}: missed)"),
-        None => String::new(),
+        Verdict::Met => "met",
+        Verdict::MetButForTheScheduler => "met but for what the word takes",
+        Verdict::Missed => "missed",
     };
 
     format!(
-        "{:<19} {tool:<14} {:<12}  alone {:<9}  beside {strangers} others {:<9}  {ratio} {verdict}",
+        "{:<19} {tool:<14} {:<12}  alone {:<9}  beside {strangers} others {:<9}  {ratio} (at most {AIM}: {verdict})",
         place.name(),
         options.join(" "),
-        said(times.alone),
-        said(times.beside)
+        said(&times.alone),
+        said(&times.beside)
     )
 }
 
@@ -193,30 +219,21 @@ fn times(
     strangers: usize,
     measure: impl Fn() -> Result<Option<f64>>,
 ) -> Result<Times> {
-    let (mut alone, mut beside) = (Vec::new(), Vec::new());
+    let mut times = Times {
+        alone: Figure::new("alone", "s"),
+        beside: Figure::new("beside", "s"),
+    };
     for _ in 0..rounds {
-        alone.push(measure()?.unwrap_or(f64::INFINITY));
+        times.alone.values.push(measure()?.unwrap_or(f64::INFINITY));
         let others = begin_strangers(strangers)?;
         let measured = measure();
         for other in others {
             other.kill();
         }
-        beside.push(measured?.unwrap_or(f64::INFINITY));
+        times.beside.values.push(measured?.unwrap_or(f64::INFINITY));
     }
 
-    let median = |values| {
-        Figure {
-            key: "seconds",
-            unit: "s",
-            values,
-        }
-        .median()
-    };
-
-    Ok(Times {
-        alone: median(alone),
-        beside: median(beside),
-    })
+    Ok(times)
 }
 
 /// Seconds for the word of memory between two threads that look at it until it comes.
@@ -269,12 +286,11 @@ mod tests {
 
     #[test]
     fn the_aim_is_a_multiple_of_the_time_alone() {
-        let judged = |alone, beside, floor| judge(&Times { alone, beside }, floor);
-        assert_eq!(judged(1.0, 5.0, 0.0), Verdict::Met);
-        assert_eq!(judged(1.0, 5.1, 0.0), Verdict::Missed);
-        assert_eq!(judged(1.0, 5.1, 0.2), Verdict::MetButForTheScheduler);
-        assert_eq!(judged(1.0, 9.0, 0.2), Verdict::Missed);
-        assert_eq!(judged(1.0, f64::INFINITY, 1e9), Verdict::Missed);
-        assert_eq!(judged(f64::INFINITY, f64::INFINITY, 0.0), Verdict::Missed);
+        assert_eq!(judge(1.0, 5.0, 0.0), Verdict::Met);
+        assert_eq!(judge(1.0, 5.1, 0.0), Verdict::Missed);
+        assert_eq!(judge(1.0, 5.1, 0.2), Verdict::MetButForTheScheduler);
+        assert_eq!(judge(1.0, 9.0, 0.2), Verdict::Missed);
+        assert_eq!(judge(1.0, f64::INFINITY, 1e9), Verdict::Missed);
+        assert_eq!(judge(f64::INFINITY, f64::INFINITY, 0.0), Verdict::Missed);
     }
 }

@@ -22,7 +22,7 @@ mod yardsticks;
 pub use curves::run as curves;
 pub use delays::{inside as delays_inside, run as delays};
 pub use engine::run as engine_alone;
-pub use loaded::{STRANGERS, run as beside_others};
+pub use loaded::{STRANGERS, Scope as Loaded, run as beside_others};
 pub use race::inside as race_inside;
 pub use receives::run as ways_to_receive;
 pub use rxe::run as against_rxe;
