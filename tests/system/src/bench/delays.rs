@@ -10,16 +10,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::{Deserialize, Serialize};
 
 use super::curves::iperf;
 use super::measure::{Figure, first_line};
 use super::race::perftest;
+use super::report;
 use super::rxe::in_guest;
 use super::table::amount;
 use crate::build;
+use crate::lab::load::Watch;
 use crate::lab::losses;
 use crate::lab::netns::done;
 use crate::lab::rxe::{Contestant, End};
@@ -89,7 +91,7 @@ pub fn run(json: Option<&Path>, quick: bool, rxe: bool) -> Result<()> {
     packages::ensure(packages::CURVES)?;
     if rxe {
         return in_guest("race-delays", "bench-delays", quick, LIMIT, |text| {
-            report(&serde_json::from_slice::<Vec<Spot>>(text)?, json)
+            show(&serde_json::from_slice::<Vec<Spot>>(text)?, json)
         });
     }
 
@@ -98,6 +100,7 @@ pub fn run(json: Option<&Path>, quick: bool, rxe: bool) -> Result<()> {
     let dir = build::scratch("bench-delays")?;
     let (ferroce, mut line) = Contestant::over_line(&programs)?;
     let mut spots = spots(&[Way::Ferroce, Way::Cubic, Way::Bbr]);
+    let watch = Watch::begin()?;
     for round in 1..=rounds(quick) {
         for spot in &mut spots {
             let trip = Duration::from_millis(spot.delay.into());
@@ -105,20 +108,20 @@ pub fn run(json: Option<&Path>, quick: bool, rxe: bool) -> Result<()> {
             measure(round, spot, |way| way.moves(&ferroce, &dir));
         }
     }
-    report(&spots, json)
+    drop((ferroce, line));
+    let others = watch.others()?;
+    show(&spots, json)?;
+    report::say_load(others);
+    Ok(())
 }
 
 fn rounds(quick: bool) -> usize {
     if quick { 1 } else { ROUNDS }
 }
 
-fn report(spots: &[Spot], json: Option<&Path>) -> Result<()> {
+fn show(spots: &[Spot], json: Option<&Path>) -> Result<()> {
     println!("{}", table(spots));
-    if let Some(path) = json {
-        let text = serde_json::to_string_pretty(spots)?;
-        fs::write(path, text + "\n").with_context(|| path.display().to_string())?;
-    }
-    Ok(())
+    report::write(&spots, json)
 }
 
 /// All spots, with nothing measured.

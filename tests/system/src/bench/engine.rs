@@ -1,7 +1,6 @@
 //! `cargo xtask bench --engine`: what the engine takes for a packet when no kernel is in the way.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -9,6 +8,7 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use super::measure::{Figure, number, successful};
 use super::table::amount;
+use super::yardsticks::udp_baseline;
 use crate::build;
 use crate::harness::process;
 
@@ -37,7 +37,7 @@ pub fn run(quick: bool) -> Result<()> {
 
 /// Nanoseconds that a packet of WRITEs of this size takes, at both ends together.
 pub(super) fn packet(programs: &Path, dir: &Path, size: usize, seconds: u32) -> Result<f64> {
-    let mut command = Command::new(programs.join("udp-baseline"));
+    let mut command = udp_baseline(programs);
     let (size, seconds) = (size.to_string(), seconds.to_string());
     command.args(["engine", "--size", &size, "--seconds", &seconds]);
     let finished = process::run(command, dir, "engine", LIMIT)?;

@@ -19,6 +19,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::measure::Figure;
+use super::yardsticks::udp_baseline;
 use crate::build;
 use crate::harness::case::Stop;
 use crate::harness::process::{self, Running};
@@ -238,7 +239,7 @@ fn times(
 
 /// Seconds for the word of memory between two threads that look at it until it comes.
 fn word(programs: &Path) -> Result<f64> {
-    let mut command = Command::new(programs.join("udp-baseline"));
+    let mut command = udp_baseline(programs);
     command.args(["word", "--rounds", HANDED_OVER]);
     let ran = process::run(command, &build::scratch("loaded")?, "word", LIMIT)?;
     let each: f64 = ran.out.trim().parse().context(ran.ending())?;

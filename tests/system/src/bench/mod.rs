@@ -13,6 +13,7 @@ mod loaded;
 mod measure;
 mod race;
 mod receives;
+mod report;
 mod rules;
 mod rxe;
 mod table;
@@ -28,10 +29,9 @@ pub use receives::run as ways_to_receive;
 pub use rxe::run as against_rxe;
 pub use ways::run as ways_to_send;
 
-use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::build;
 use crate::lab::host::Host;
@@ -61,11 +61,6 @@ pub fn run(json: Option<&Path>, quick: bool) -> Result<()> {
     let others = watch.others()?;
     let comparisons = table::compare(&figures, others);
     println!("{}", table::render(&comparisons));
-    println!("others used {:.0} % of the processors", 100.0 * others);
-    if let Some(path) = json {
-        let text = serde_json::to_string_pretty(&table::json(&figures, &comparisons))?;
-        fs::write(path, text + "\n").with_context(|| format!("{}", path.display()))?;
-    }
-
-    Ok(())
+    report::say_load(others);
+    report::write(&table::json(&figures, &comparisons), json)
 }

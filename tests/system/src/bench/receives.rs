@@ -5,6 +5,7 @@ use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::measure::Figure;
+use super::report;
 use super::table::amount;
 use super::ways::numbers;
 use crate::build;
@@ -50,7 +51,7 @@ pub fn run(quick: bool) -> Result<()> {
 
     let others = watch.others()?;
     println!("{}", table(&ways));
-    println!("others used {:.0} % of the processors", 100.0 * others);
+    report::say_load(others);
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::race::{self, Lap};
+use super::report;
 use crate::build;
 use crate::harness::case::Stop;
 use crate::lab::guest;
@@ -23,11 +24,7 @@ pub fn run(json: Option<&Path>, quick: bool) -> Result<()> {
     in_guest("race-rxe", "bench-rxe", quick, LIMIT, |text| {
         let laps: Vec<Lap> = serde_json::from_slice(text)?;
         println!("{}", race::table(&laps));
-        if let Some(path) = json {
-            let text = serde_json::to_string_pretty(&race::json(&laps))?;
-            fs::write(path, text + "\n").with_context(|| format!("{}", path.display()))?;
-        }
-        Ok(())
+        report::write(&race::json(&laps), json)
     })
 }
 

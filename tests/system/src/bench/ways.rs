@@ -3,14 +3,15 @@
 
 use std::fmt::Write;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::measure::{Figure, successful};
+use super::report;
 use super::table::amount;
+use super::yardsticks::udp_baseline;
 use crate::build;
 use crate::harness::process;
 use crate::lab::load::Watch;
@@ -72,7 +73,7 @@ pub fn run(quick: bool) -> Result<()> {
 
     let others = watch.others()?;
     println!("{}", table(&costs));
-    println!("others used {:.0} % of the processors", 100.0 * others);
+    report::say_load(others);
     Ok(())
 }
 
@@ -97,7 +98,7 @@ pub(super) fn numbers<const COUNT: usize>(
     dir: &Path,
     arguments: &[&str],
 ) -> Result<Result<[f64; COUNT], String>> {
-    let mut command = Command::new(programs.join("udp-baseline"));
+    let mut command = udp_baseline(programs);
     command.args(arguments).env("RUST_BACKTRACE", "0");
     let finished = process::run(command, dir, "ways", LIMIT)?;
     if let Some((_, why)) = finished.err.split_once("Error: ")

@@ -1,6 +1,7 @@
 //! What the machine does without RDMA, by which ferroce is measured: plain UDP and copies by a
 //! program of our own, TCP by qperf.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Error, Result, anyhow, bail};
@@ -11,6 +12,11 @@ use crate::harness::process;
 
 const BASELINE_PORT: u16 = 19_901;
 const QPERF_PORT: u16 = 19_902;
+
+/// The program, of those that were built into `programs`.
+pub(super) fn udp_baseline(programs: &Path) -> Command {
+    Command::new(programs.join("udp-baseline"))
+}
 
 impl Bench<'_> {
     /// Payload bytes per second of the plain UDP transfer.
@@ -42,9 +48,8 @@ impl Bench<'_> {
 
     /// Runs both ends of the yardstick; the number is printed by one of them.
     fn baseline(&self, server: &[&str], client: &[&str], teller: End) -> Result<f64> {
-        let program = self.host.programs().join("udp-baseline");
         let command = |arguments: &[&str]| {
-            let mut command = Command::new(&program);
+            let mut command = udp_baseline(self.host.programs());
             command.args(arguments);
             command
         };
