@@ -75,7 +75,11 @@ fn of_packet(members: &mut Members, packet: &Packet, data: &[u8]) {
 
 /// What the extended headers say.
 fn headers(members: &mut Members, packet: &Transport<'_>) {
-    add(members, json!({ "payload": packet.payload.len() }));
+    let filler = packet.filler();
+    add(members, json!({ "payload": packet.payload.len() - filler }));
+    if filler > 0 {
+        add(members, json!({ "filler": filler }));
+    }
     if let Some(reth) = &packet.ext.reth {
         let (va, key, length) = (reth.va, reth.rkey, reth.len);
         add(members, json!({ "va": va, "rkey": key, "length": length }));

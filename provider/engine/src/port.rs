@@ -50,6 +50,13 @@ pub(crate) trait Outgoing {
     /// What it takes at a time.
     fn capacity(&self) -> Capacity;
 
+    /// Whether it passes packets on more cheaply where those behind the first of a message are as
+    /// long as the first.
+    #[inline]
+    fn prefers_one_length(&self) -> bool {
+        false
+    }
+
     /// Bytes of requests that may be unacknowledged at most.
     fn window(&self) -> u32;
 

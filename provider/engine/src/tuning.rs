@@ -110,15 +110,15 @@ pub(crate) const TRANSMIT_BUDGET: u32 = 256 << 10;
 pub(crate) const PACED_BUDGET: u32 = 64 << 10;
 /// How long an acknowledgement waits at least for a request of ours to go out beside.
 pub(crate) const MIN_ACK_DELAY: Duration = Duration::from_micros(20);
-/// Payload bytes up to which a request is small: it is one packet, or few, and a send of its own
-/// costs more than its bytes.
-pub(crate) const SMALL_REQUEST: usize = 4096;
+/// Payload bytes up to which a request is small: it is one packet, or fewer than a send takes, and
+/// with others it needs fewer sends.
+pub(crate) const SMALL_REQUEST: usize = 32 << 10;
 /// Packets in flight from which on small requests are gathered.
 pub(crate) const GATHER_IN_FLIGHT: u64 = 16;
 /// Small requests gathered at most.
 pub(crate) const GATHER_REQUESTS: u32 = 16;
-/// Their bytes: about what one GSO send takes.
-pub(crate) const GATHER_BYTES: usize = 15 * SMALL_REQUEST;
+/// Their bytes: about what two GSO sends take.
+pub(crate) const GATHER_BYTES: usize = 30 * 4096;
 /// Pieces of registered memory up to so many bytes are copied before they come to a port: cheaper
 /// than one more iovec. Longer ones are where the program has them, and may be unmapped.
 pub(crate) const COPY_LIMIT: usize = 256;

@@ -21,6 +21,7 @@ mod doubt;
 mod early;
 mod error;
 mod execute;
+mod filler;
 mod guided;
 mod host;
 mod injected;

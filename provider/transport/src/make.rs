@@ -1,6 +1,7 @@
 //! Request packets (section 9.7.3) as they are, whenever they are sent: headers, and where the
 //! payload is. Nothing is sent from here.
 
+use crate::filler::Fill;
 use crate::send_queue::{SendQueue, SendWqe};
 use crate::{Dest, Gather, QpAttr, SendFlags, SendOp, TxPacket};
 use ferroce_wire::{AtomicEth, Bth, Ext, Reth, opcode};
@@ -14,6 +15,8 @@ pub(crate) struct Maker<'a> {
     pub base: u8,
     /// See [`Bth::selective`].
     pub selective: bool,
+    /// See [`Bth::filled`].
+    pub fill: Fill,
 }
 
 impl<'a> Maker<'a> {
@@ -23,6 +26,7 @@ impl<'a> Maker<'a> {
             opcode,
             ack_req,
             selective: self.selective,
+            filled: self.fill.shown,
             ..request_bth(self.attr, psn)
         }
     }
@@ -47,6 +51,7 @@ impl<'a> Maker<'a> {
             bth: Bth {
                 solicited: last && wqe.flags.contains(SendFlags::SOLICITED),
                 pad: Bth::pad_for(len as usize),
+                filled: self.fill.bit(opcode, len == mtu),
                 ..self.bth(opcode, psn, ack_req)
             },
             ext,

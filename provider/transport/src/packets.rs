@@ -21,6 +21,7 @@ impl Qp {
         sink: &mut S,
     ) -> Result<Flow, MemoryError> {
         let base = self.opcode_base;
+        let fill = self.filling.of_requests();
         let Qp { sq, req, attr, .. } = self;
         let Some(wqe) = sq.wqe(req.cursor) else {
             return Ok(Flow::Blocked);
@@ -31,6 +32,7 @@ impl Qp {
             attr,
             base,
             selective: req.shows(),
+            fill,
         };
         let mtu = attr.path_mtu;
         let window = u64::from(window);
@@ -75,6 +77,7 @@ impl Qp {
         sink: &mut S,
     ) -> Result<Flow, MemoryError> {
         let base = self.opcode_base;
+        let fill = self.filling.of_requests();
         let Qp { sq, req, attr, .. } = self;
         let Some(wqe) = sq.wqe(req.cursor) else {
             return Ok(Flow::Blocked);
@@ -85,6 +88,7 @@ impl Qp {
             attr,
             base,
             selective: req.shows(),
+            fill,
         };
         let mtu = attr.path_mtu;
         while req.next < wqe.end {
@@ -135,6 +139,7 @@ impl Qp {
         sink: &mut S,
     ) -> Result<Flow, MemoryError> {
         let base = self.opcode_base;
+        let fill = self.filling.of_requests();
         let Qp { sq, req, attr, .. } = self;
         let Some(wqe) = sq.wqe(req.cursor) else {
             return Ok(Flow::Blocked);
@@ -153,6 +158,7 @@ impl Qp {
             attr,
             base,
             selective: req.shows(),
+            fill,
         };
         let Some(packet) = make.answered(wqe, req.next, again) else {
             return Ok(Flow::Blocked);
@@ -197,6 +203,7 @@ impl Qp {
             attr: &self.attr,
             base: self.opcode_base,
             selective: self.req.shows(),
+            fill: self.filling.of_requests(),
         };
         let (packet, len) = if wqe.is_answered() {
             let packet = make.read(wqe, psn, end, true);

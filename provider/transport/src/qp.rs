@@ -4,6 +4,7 @@
 //! between states.
 
 use crate::budget::Budget;
+use crate::filler::Filling;
 use crate::notification::Notification;
 use crate::ping_pong::PingPong;
 use crate::recv_queue::RecvQueue;
@@ -30,6 +31,8 @@ pub struct TransmitOpts {
     /// `false` holds a plain ACK back while [`Qp::ack_deferrable`], unless a request goes out
     /// beside it.
     pub flush_acks: bool,
+    /// The packets of a message had better be of one length, where the peer takes that.
+    pub fill: bool,
 }
 
 /// A queue pair. A copy goes its own way from then on.
@@ -47,6 +50,7 @@ pub struct Qp {
     pub(crate) notification: Notification,
     /// The peer may be one that understands selective acknowledgements, as does this side.
     pub(crate) introduced: bool,
+    pub(crate) filling: Filling,
 }
 
 impl Qp {
@@ -74,6 +78,7 @@ impl Qp {
             ping_pong: PingPong::default(),
             notification: Notification::default(),
             introduced: false,
+            filling: Filling::default(),
         };
 
         if config.introduced {
@@ -158,6 +163,8 @@ impl Qp {
             return;
         }
 
+        let opened = self.filling.open(packet);
+        let packet = opened.as_ref().unwrap_or(packet);
         received(self.config.qpn, packet);
         let response = packet.info.is_response();
         match (self.config.qp_type, packet.info.service) {
@@ -220,6 +227,7 @@ impl Qp {
             return self.send_unreliable(&mut budget, host, sink);
         }
 
+        self.filling.worth_it = opts.fill;
         let hold = !opts.flush_acks && self.ack_deferrable();
         let owing = self.send_responses(&mut budget, hold, host, sink);
         if owing {

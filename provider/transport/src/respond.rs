@@ -67,6 +67,7 @@ impl Qp {
             pkey: 0xffff,
             dest_qp: self.attr.dest_qp_num,
             selective: self.resp.selective,
+            filled: self.filling.of_responses().shown,
             psn: psn.value(),
             ..Bth::default()
         }
@@ -122,6 +123,7 @@ impl Qp {
         let credits = self.credits();
         let mtu = self.attr.path_mtu;
         let base = self.response_bth(0, Psn::new(0), 0); // its opcode is the service's first
+        let fill = self.filling.of_responses();
         let Some(r) = self.resp.resources.first_owed() else {
             return;
         };
@@ -183,6 +185,7 @@ impl Qp {
                 opcode: opcode | base.opcode,
                 psn: psn.value(),
                 pad: Bth::pad_for(len as usize),
+                filled: fill.bit(opcode, len == mtu),
                 ..base
             };
 

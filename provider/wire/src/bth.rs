@@ -34,6 +34,10 @@ pub struct Bth {
     /// The sender understands selective acknowledgements: one of seven reserved bits, of which
     /// others take no notice.
     pub selective: bool,
+    /// The next of those bits. In a packet with a payload: behind it stand as many zero bytes as
+    /// [`OpcodeInfo::filler`](crate::opcode::OpcodeInfo::filler) says, so that the message's packets
+    /// are of one length. In others: the sender understands such packets.
+    pub filled: bool,
     /// Packet sequence number, 24 bits.
     pub psn: u32,
 }
@@ -49,7 +53,7 @@ impl Bth {
         (len.wrapping_neg() & 3) as u8
     }
 
-    /// Reserved bits but the one of ours are not looked at; [`put`](Self::put) writes zeros there
+    /// Reserved bits but the two of ours are not looked at; [`put`](Self::put) writes zeros there
     /// (C9-6).
     pub(crate) fn take(bytes: &mut &[u8]) -> Option<Bth> {
         let raw: &RawBth = take(bytes)?;
@@ -67,6 +71,7 @@ impl Bth {
             dest_qp: raw.variant_dest_qp.number(),
             ack_req: raw.ack_psn.byte() & 0x80 != 0,
             selective: raw.ack_psn.byte() & 0x40 != 0,
+            filled: raw.ack_psn.byte() & 0x20 != 0,
             psn: raw.ack_psn.number(),
         })
     }
@@ -79,7 +84,9 @@ impl Bth {
             | u32::from(self.tver & 0x0f);
         let first = u32::from(self.opcode) << 24 | flags << 16 | u32::from(self.pkey);
         let variant = u8::from(self.fecn) << 7 | u8::from(self.becn) << 6;
-        let asks = u8::from(self.ack_req) << 7 | u8::from(self.selective) << 6;
+        let asks = u8::from(self.ack_req) << 7
+            | u8::from(self.selective) << 6
+            | u8::from(self.filled) << 5;
         let raw = RawBth {
             opcode_flags_pkey: first.into(),
             variant_dest_qp: ByteAnd24::new(variant, self.dest_qp),

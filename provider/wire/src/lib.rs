@@ -67,3 +67,5 @@ pub const ICRC_LEN: usize = 4;
 
 /// Bytes of the longest BTH with its extended headers (an XRC atomic request).
 pub const MAX_HEADER: usize = bth::LEN + 4 + 28;
+/// Most bytes between payload and ICRC: a pad, and what fills a packet.
+pub const MAX_TAIL: usize = 3 + 16;

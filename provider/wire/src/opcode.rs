@@ -144,6 +144,20 @@ pub struct OpcodeInfo {
     pub payload: PayloadRule,
     /// Bytes of BTH and extended headers.
     pub header_len: u8,
+    /// Bytes by which the headers are shorter than those of the message's first packet, of packets
+    /// behind the first of an RDMA WRITE and between the first and the last READ response; 0 of
+    /// all others.
+    pub filler: u8,
+}
+
+/// See [`OpcodeInfo::filler`].
+const fn filler(operation: Operation, position: Position, headers: HeaderSet) -> u8 {
+    let first = match (operation, position) {
+        (Operation::Write, Position::Middle | Position::Last) => HeaderSet::RETH,
+        (Operation::ReadResponse, Position::Middle) => HeaderSet::AETH,
+        _ => return 0,
+    };
+    (first.bytes() - headers.difference(HeaderSet::XRCETH).bytes()) as u8
 }
 
 impl OpcodeInfo {
@@ -224,6 +238,7 @@ macro_rules! opcodes {
                     headers,
                     payload: PayloadRule::$payload,
                     header_len: (crate::bth::LEN + headers.bytes()) as u8,
+                    filler: filler(Operation::$operation, Position::$position, headers),
                 });
             )*
             table

@@ -46,6 +46,42 @@ fn rows_agree_with_themselves() {
 }
 
 #[test]
+fn with_their_filler_the_packets_of_a_message_are_of_one_length() {
+    let whole = |opcode| info(opcode).map(|row| row.header_len + row.filler);
+    let alike: [&[u8]; 5] = [
+        &[RC_SEND_FIRST, RC_SEND_MIDDLE, RC_SEND_LAST],
+        &[
+            RC_WRITE_FIRST,
+            RC_WRITE_MIDDLE,
+            RC_WRITE_LAST,
+            RC_WRITE_LAST_IMM,
+        ],
+        &[
+            RC_READ_RESPONSE_FIRST,
+            RC_READ_RESPONSE_MIDDLE,
+            RC_READ_RESPONSE_LAST,
+        ],
+        &[
+            XRC_WRITE_FIRST,
+            XRC_WRITE_MIDDLE,
+            XRC_WRITE_LAST,
+            XRC_WRITE_LAST_IMM,
+        ],
+        &[
+            XRC_READ_RESPONSE_FIRST,
+            XRC_READ_RESPONSE_MIDDLE,
+            XRC_READ_RESPONSE_LAST,
+        ],
+    ];
+    for opcodes in alike {
+        let first = whole(opcodes[0]);
+        assert!(opcodes.iter().all(|&opcode| whole(opcode) == first));
+    }
+    // And those that begin a message are as they always were.
+    assert!(all().all(|row| row.filler == 0 || !row.begins()));
+}
+
+#[test]
 fn uc_and_xrc_repeat_rc() {
     // ATOMIC WRITE came later, and for RC.
     for rc in all().filter(|r| r.service == Service::Rc && r.opcode != RC_ATOMIC_WRITE) {

@@ -7,7 +7,7 @@
 
 use crate::opcode::{self, HeaderSet, OpcodeInfo, PayloadRule};
 use crate::selective::MAX_BITMAP;
-use crate::{Bth, Ext, ICRC_LEN, Octets, bth};
+use crate::{Bth, Ext, ICRC_LEN, Octets, bth, mtu};
 
 /// A parsed packet. The payload is borrowed from the datagram, without pad and ICRC.
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +105,31 @@ impl<'a> Packet<'a> {
     }
 }
 
+impl<'a> Packet<'a> {
+    /// Bytes at the end of the payload that fill the packet (see [`Bth::filled`]): only packets as
+    /// long as the path MTU allows are filled. Others may have any reserved bit set, but no payload
+    /// of such a length in the midst of a message.
+    #[inline]
+    pub fn filler(&self) -> usize {
+        let filler = usize::from(self.info.filler);
+        let payload = self.payload.len().saturating_sub(filler) as u32;
+        match self.bth.filled && mtu::bytes(mtu::code(payload)) == Some(payload) {
+            true => filler,
+            false => 0,
+        }
+    }
+
+    /// The packet without what fills it.
+    #[must_use]
+    pub fn without_filler(&self) -> Packet<'a> {
+        let end = self.payload.len() - self.filler();
+        Packet {
+            payload: self.payload.part(0..end),
+            ..*self
+        }
+    }
+}
+
 /// The headers of a packet to send. The opcode decides which extended headers are written, so the
 /// result always parses as that opcode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,6 +145,16 @@ impl Header {
     #[allow(clippy::len_without_is_empty)] // a BTH is never empty
     pub fn len(&self) -> usize {
         opcode::info(self.bth.opcode).map_or(bth::LEN, |info| usize::from(info.header_len))
+    }
+
+    /// Zero bytes that stand between payload and ICRC: the pad, and what fills the packet.
+    #[inline]
+    pub fn tail(&self) -> usize {
+        let filler = match self.bth.filled {
+            true => opcode::info(self.bth.opcode).map_or(0, |info| info.filler),
+            false => 0,
+        };
+        usize::from(self.bth.pad) + usize::from(filler)
     }
 
     /// Writes the headers to the front of `out` and returns their length. An opcode that is not in

@@ -9,21 +9,24 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 const U24: std::ops::RangeInclusive<u32> = 0..=0xff_ffff;
 
 fn bth(opcode: u8, pad: u8) -> impl Strategy<Value = Bth> {
-    let flags = any::<[bool; 6]>();
+    let flags = any::<[bool; 7]>();
     (flags, any::<u16>(), U24, U24).prop_map(
-        move |([solicited, migreq, fecn, becn, ack_req, selective], pkey, dest_qp, psn)| Bth {
-            opcode,
-            solicited,
-            migreq,
-            pad,
-            tver: 0,
-            pkey,
-            fecn,
-            becn,
-            dest_qp,
-            ack_req,
-            selective,
-            psn,
+        move |([solicited, migreq, fecn, becn, ack_req, selective, filled], pkey, dest_qp, psn)| {
+            Bth {
+                opcode,
+                solicited,
+                migreq,
+                pad,
+                tver: 0,
+                pkey,
+                fecn,
+                becn,
+                dest_qp,
+                ack_req,
+                selective,
+                filled,
+                psn,
+            }
         },
     )
 }

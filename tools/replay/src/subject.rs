@@ -138,6 +138,8 @@ impl View {
                 let Ok(parsed) = Packet::parse(&packet.bytes) else {
                     return;
                 };
+                // What fills a packet is nothing to the transport.
+                let parsed = parsed.without_filler();
                 let incoming = match (packet.seen, &self.wire) {
                     (Some(seen), _) if seen.incoming => self.comes && seen.qpn == self.qpn,
                     (Some(seen), _) if seen.qpn == self.qpn => false,

@@ -126,6 +126,7 @@ fn run(way: Way, name: &str, len: u32, op: SendOp, inline: bool) {
         window: 1 << 20,
         budget: 1 << 16,
         flush_acks: true,
+        fill: false,
     };
 
     let sges = [Sge {

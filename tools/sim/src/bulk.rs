@@ -166,6 +166,7 @@ pub fn transfer(seed: u64, kind: Kind, len: u32, count: usize, way: Way) -> Opti
         recv_pause: Duration::ZERO,
         selective: way.selective.then_some(&EARLY),
         introduced_at: Time::ZERO,
+        fills: false,
         ready_at: Time::ZERO,
     };
 

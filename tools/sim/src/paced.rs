@@ -182,6 +182,7 @@ impl Sender {
             window: u32::MAX,
             budget,
             flush_acks: true,
+            fill: false,
         };
 
         let mut sum = Sum::default();

@@ -74,10 +74,9 @@ pub(crate) fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
 
     let resources = [rng.pick(&[1, 2, 4, 16]), rng.pick(&[1, 2, 4, 16])];
     let patient = rng.percent(90);
-    let xrc = if rng.percent(25) {
-        rng.range(1, SRQS.len() as u64) as usize
-    } else {
-        0
+    let xrc = match rng.percent(25) {
+        true => rng.range(1, SRQS.len() as u64) as usize,
+        false => 0,
     };
 
     let side = |rng: &mut Rng, i: usize| {
@@ -127,6 +126,7 @@ pub(crate) fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
             recv_pause: Duration::from_micros(rng.pick(&[0, 0, 5, 200])),
             selective: None,
             introduced_at: Time::ZERO,
+            fills: false,
             ready_at: Time::ZERO,
         }
     };

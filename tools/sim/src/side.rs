@@ -46,6 +46,8 @@ pub struct SideOptions {
     pub selective: Option<&'static EarlyMemory>,
     /// When it is told that the peer may be one that does, too; 0: before it connects.
     pub introduced_at: Time,
+    /// Whether it understands filled packets, and prefers to send them.
+    pub fills: bool,
     /// When the side reaches RTS.
     pub ready_at: Time,
 }
@@ -67,15 +69,17 @@ pub enum Deed {
     Completed(bool, Completion),
 }
 
-/// Which sides understand selective acknowledgements, of a generator of its own: what else a seed
+/// Which sides understand selective acknowledgements, and which filled packets, of a generator of its own: what else a seed
 /// means stays.
 pub(crate) fn choose_recovery(seed: u64, sides: &mut [SideOptions; 2]) {
     let mut choice = Rng::new(seed ^ 0x5ac4);
     let mut moment = Rng::new(seed ^ 0x17d0);
+    let mut filling = Rng::new(seed ^ 0xf111);
     for side in sides {
         side.selective = choice.pick(&[None, Some(&EARLY), Some(&EARLY), Some(&LITTLE)]);
         let most = moment.pick(&[1, 1, 20_000, 300_000]);
         side.introduced_at = Time::from_nanos(moment.below(most));
+        side.fills = filling.percent(75);
     }
 }
 
@@ -190,6 +194,16 @@ impl Side {
             ..attr
         };
         self.modify(&attr, self.step(QpState::Init, QpState::Rtr), Time::ZERO);
+        if self.introduce_at.is_none() {
+            self.expect_filled();
+        }
+    }
+
+    /// The peer may be one that understands filled packets.
+    pub(crate) fn expect_filled(&mut self) {
+        if self.options.fills {
+            self.qp.expect_filled();
+        }
     }
 
     /// The attributes that a step on the way to RTS takes.

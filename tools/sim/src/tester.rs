@@ -29,6 +29,8 @@ pub struct Tester {
     pub opts: TransmitOpts,
     /// Whether the packets that come show that the peer understands selective acknowledgements.
     pub peer_selective: bool,
+    /// Whether they have the bit of filled packets.
+    pub peer_fills: bool,
     service: QpType,
     rng: Rng,
     sink: Collector,
@@ -117,8 +119,10 @@ impl Tester {
                 window: 1 << 20,
                 budget: 1 << 20,
                 flush_acks: true,
+                fill: false,
             },
             peer_selective: false,
+            peer_fills: false,
             service,
             rng: Rng::new(1),
             sink: Collector {
@@ -279,6 +283,7 @@ impl Tester {
             ack_req,
             dest_qp: DUT,
             selective: self.peer_selective,
+            filled: self.peer_fills,
             ..Bth::default()
         };
 

@@ -236,6 +236,7 @@ impl World {
             window: 1,
             budget: side.plan.budget,
             flush_acks: true,
+            fill: false,
         };
         let more = side
             .qp

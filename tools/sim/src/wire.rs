@@ -46,11 +46,11 @@ impl Sink for SimSink {
         let mut bytes = self.pool.pop().unwrap_or_default();
         bytes.clear();
         bytes.resize(MAX_HEADER, 0);
-        let header = Header {
+        let head = Header {
             bth: packet.bth,
             ext: packet.ext,
-        }
-        .emit(&mut bytes);
+        };
+        let header = head.emit(&mut bytes);
         bytes.truncate(header);
         let memory = self.memory.borrow();
         match packet.payload {
@@ -75,7 +75,7 @@ impl Sink for SimSink {
             "wrong pad count"
         );
 
-        bytes.resize(bytes.len() + usize::from(packet.bth.pad), 0);
+        bytes.resize(bytes.len() + head.tail(), 0);
         let mut icrc = self.flow.start(bytes.len() + ICRC_LEN, 0);
         icrc.header(&bytes[..header]);
         icrc.payload(&bytes[header..]);

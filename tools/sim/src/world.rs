@@ -159,6 +159,7 @@ impl World {
 
         if due(&mut side.introduce_at) {
             side.qp.introduce();
+            side.expect_filled();
         }
 
         if due(&mut side.recv_at) && !side.stopped {
@@ -275,6 +276,7 @@ impl World {
             window,
             budget: o.budget,
             flush_acks: flush || o.defer.is_none(),
+            fill: o.fills,
         };
 
         let mut calls = 0;

@@ -341,6 +341,7 @@ fn outstanding_psns_stay_below_half_of_their_space() {
         window: u32::MAX,
         budget: u32::MAX,
         flush_acks: true,
+        fill: false,
     };
 
     let mut sink = Count(Vec::new());

@@ -161,7 +161,7 @@ fn datagram(rng: &mut Rng, b: &Buffers, mtu: u64, service: QpType) -> Vec<u8> {
 }
 
 /// One queue pair under fire until it breaks or `packets` have come. Returns how many reached it.
-/// `selective`: both understand selective acknowledgements.
+/// `selective`: both understand selective acknowledgements and filled packets.
 fn fire(service: QpType, selective: bool, seed: u64, packets: u32) -> u32 {
     let mut rng = Rng::new(seed);
     let mtu = rng.pick(&[256, 1024]);
@@ -180,7 +180,12 @@ fn fire(service: QpType, selective: bool, seed: u64, packets: u32) -> u32 {
         QpState::Init,
     ]);
     let mut t = match selective {
-        true => Tester::selective(attr),
+        true => {
+            let mut t = Tester::selective(attr);
+            t.qp.expect_filled();
+            t.opts.fill = true;
+            t
+        }
         false => Tester::of(service, attr, state, rng.percent(30)),
     };
     t.opts.budget = rng.pick(&[1, 4096, 1 << 20]);
@@ -225,6 +230,7 @@ fn fire(service: QpType, selective: bool, seed: u64, packets: u32) -> u32 {
         let bytes = datagram(&mut rng, &b, u64::from(mtu), service);
         if let Ok(mut packet) = Packet::parse(&bytes) {
             packet.bth.selective = selective && rng.percent(95);
+            packet.bth.filled = selective && rng.percent(50);
             let grh = [0; 40];
             t.host.selected = None;
             // Either way in, whatever the packet is.

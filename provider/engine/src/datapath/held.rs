@@ -40,11 +40,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gathered_fits_a_send() {
+    fn what_is_gathered_fits_two_sends() {
         assert_eq!(gathered(2), GATHER_REQUESTS);
-        assert_eq!(gathered(2048), GATHER_REQUESTS);
-        assert_eq!(gathered(SMALL_REQUEST), 15);
-        // With headers and ICRCs: a WRITE has 32 bytes of them.
-        const { assert!(15 * (SMALL_REQUEST + 32) <= 65_507) };
+        assert_eq!(gathered(4096), GATHER_REQUESTS);
+        assert_eq!(gathered(8192), 15);
+        assert_eq!(gathered(SMALL_REQUEST), 3);
+        // With headers and ICRCs: the packet of a WRITE has 32 bytes of them.
+        const { assert!(GATHER_BYTES / 4096 * (4096 + 32) <= 2 * 65_507) };
     }
 }

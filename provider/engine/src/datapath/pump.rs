@@ -11,6 +11,7 @@ use crate::datapath::qp_host::QpHost;
 use crate::datapath::tx::{self, NoPath, Source, Way};
 use crate::instrument::{FAULTS, Tapped};
 use crate::memory::keys::KeyTable;
+use crate::port::Outgoing;
 use crate::progress::timers;
 use crate::tuning::{MIN_ACK_DELAY, PACED_BUDGET, TRANSMIT_BUDGET};
 use crate::verbs::qp::{Inner, Qp};
@@ -71,6 +72,7 @@ impl Qp {
                 window: window.unwrap_or(0),
                 budget: piece.min(TRANSMIT_BUDGET),
                 flush_acks,
+                fill: path.exit.prefers_one_length(),
             };
             let held = congestion.is_limited() && transport.state() != QpState::Err;
             tx::with_run(Way::Path(path), source, |run| match window {
@@ -180,6 +182,7 @@ impl Qp {
                             .unwrap_or(u32::MAX)
                             .min(PACED_BUDGET),
                         flush_acks: true,
+                        fill: false,
                     };
                     let more = transport.transmit(now, opts, &mut host, run);
 
@@ -314,6 +317,7 @@ fn flush(transport: &mut ferroce_transport::Qp, host: &mut QpHost<'_>, now: Time
         window: 0,
         budget: TRANSMIT_BUDGET,
         flush_acks: true,
+        fill: false,
     };
     while transport.transmit(now, opts, host, &mut NoPath) {}
 }

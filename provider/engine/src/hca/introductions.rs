@@ -31,6 +31,13 @@ impl Hca {
         self.hosts.finds_out() && key.lids.is_none() && self.hosts.understands(key.remote)
     }
 
+    /// Whether the peer there may understand filled packets: it is of this device, or of a host of
+    /// ferroce's.
+    pub(crate) fn may_fill(&self, key: &PathKey) -> bool {
+        let own = self.hosts.is_selective() && key.lids.is_none() && self.has_address(key.remote);
+        own || self.may_speak_selective(key)
+    }
+
     /// Hosts have answered the daemon.
     pub(super) fn hosts_answered(&self) {
         for (ip, way) in self.hosts.open() {
@@ -61,6 +68,7 @@ impl Hca {
             let there = inner.path.as_ref().map(|path| path.key);
             if there.is_some_and(|key| key.remote == ip && key.lids.is_none()) {
                 inner.transport.introduce();
+                inner.transport.expect_filled();
             }
         }
     }

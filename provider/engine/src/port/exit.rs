@@ -49,6 +49,11 @@ impl Outgoing for Exit {
         by_kind!(self, exit => exit.capacity())
     }
 
+    #[inline]
+    fn prefers_one_length(&self) -> bool {
+        by_kind!(self, exit => exit.prefers_one_length())
+    }
+
     fn window(&self) -> u32 {
         by_kind!(self, exit => exit.window())
     }

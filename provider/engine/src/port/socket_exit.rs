@@ -85,6 +85,12 @@ impl<F: Framing> Outgoing for SocketExit<F> {
         self.sender.capacity()
     }
 
+    /// Where the kernel takes runs.
+    #[inline]
+    fn prefers_one_length(&self) -> bool {
+        self.capacity() == Capacity::RUN
+    }
+
     fn window(&self) -> u32 {
         self.window
     }

@@ -12,12 +12,17 @@ use crate::lab::netns::done;
 const OF: f64 = 1e6;
 
 /// Counters of what came, before anything was lost: their names, and which packets.
-const COUNTERS: [(&str, &str); 3] = [
+const COUNTERS: [(&str, &str); 4] = [
     ("roce", ""),
     // By the BTH's first byte, RC's and XRC's.
     ("acknowledged", "@th,64,8 { 0xd1, 0xf1 }"),
     // Any of the reserved bits beside AckReq.
     ("shown", "@th,129,7 != 0"),
+    // WRITEs behind their first packet, and READ responses between two, with the bit.
+    (
+        "filled",
+        "@th,130,1 1 @th,64,8 { 0x07, 0x08, 0x09, 0x0e, 0xa7, 0xa8, 0xa9, 0xae }",
+    ),
 ];
 
 /// What came to a host since it was told to lose packets.
@@ -27,8 +32,10 @@ pub(crate) struct Came {
     pub packets: u64,
     /// Selective acknowledgements.
     pub acknowledged: u64,
-    /// Packets that show that their sender understands them.
+    /// Packets that show that their sender understands them, or filled ones.
     pub shown: u64,
+    /// Packets that are filled up to the length of their message's first.
+    pub filled: u64,
 }
 
 /// Has a host lose a share of the packets that come to it, from 0 to 1, and counts anew.
@@ -56,11 +63,13 @@ pub(crate) fn lose_by(mut nft: Command, share: f64) -> Result<()> {
 
 /// What has come.
 pub(crate) fn came(host: &Host) -> Result<Came> {
-    let [packets, acknowledged, shown] = counted(host, "loss", COUNTERS.map(|(name, _)| name))?;
+    let names = COUNTERS.map(|(name, _)| name);
+    let [packets, acknowledged, shown, filled] = counted(host, "loss", names)?;
     Ok(Came {
         packets,
         acknowledged,
         shown,
+        filled,
     })
 }
 

@@ -115,10 +115,10 @@ impl Run<'_> {
             }
         }
 
-        let pad = usize::from(packet.bth.pad);
-        self.scratch.arena[self.used..self.used + pad].fill(0);
-        icrc.payload(&self.scratch.arena[self.used..self.used + pad]);
-        self.used += pad;
+        let tail = self.used + header.tail();
+        self.scratch.arena[self.used..tail].fill(0);
+        icrc.payload(&self.scratch.arena[self.used..tail]);
+        self.used = tail;
         self.scratch.arena[self.used..self.used + 4].copy_from_slice(&icrc.finish());
         self.used += 4;
         Ok(())

@@ -2,14 +2,14 @@
 
 use std::cell::RefCell;
 
-use ferroce_wire::MAX_HEADER;
 use ferroce_wire::link::MAX_HEAD;
+use ferroce_wire::{MAX_HEADER, MAX_TAIL};
 
 use crate::memory::guard;
 use crate::port::MAX_RUN;
 
 /// Room that one packet without long pieces needs beside its payload.
-const PACKET_SLACK: usize = MAX_HEAD + MAX_HEADER + 3 + 4;
+const PACKET_SLACK: usize = MAX_HEAD + MAX_HEADER + MAX_TAIL + 4;
 /// `UIO_MAXIOV`.
 pub(super) const MAX_IOVECS: usize = 1024;
 

@@ -57,12 +57,14 @@ impl Qp {
             inner.path = Some(path);
         }
 
-        let known = inner.path.as_ref();
-        if mask.contains(QpAttrMask::STATE)
-            && attr.qp_state == QpState::Rtr
-            && known.is_some_and(|path| hca.may_speak_selective(&path.key))
-        {
-            inner.transport.introduce();
+        let connects = mask.contains(QpAttrMask::STATE) && attr.qp_state == QpState::Rtr;
+        if connects && let Some(key) = inner.path.as_ref().map(|path| path.key) {
+            if hca.may_speak_selective(&key) {
+                inner.transport.introduce();
+            }
+            if hca.may_fill(&key) {
+                inner.transport.expect_filled();
+            }
         }
 
         if inner.transport.state() == QpState::Reset {

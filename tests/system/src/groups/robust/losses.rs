@@ -83,6 +83,10 @@ fn lossy(lab: &mut Lab, ways: [&'static str; 2]) -> Ending {
 
 /// Whether what came to an end, which recovers in this way, is what its packets may and must be.
 fn is_as_agreed(ways: [&str; 2], recovers: &str, came: Came) -> bool {
+    // Only who is known by a greeting is sent filled packets.
+    if (came.filled > 0) != (ways == ["automatic", "automatic"]) {
+        return false;
+    }
     let few = came.shown < came.packets / 10;
     match ways {
         ["selective", "selective"] => came.acknowledged > 0 && came.shown > came.packets / 10 * 9,

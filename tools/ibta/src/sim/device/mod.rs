@@ -111,6 +111,7 @@ impl Device {
             window: 1 << 20,
             budget: 1 << 20,
             flush_acks: true,
+            fill: false,
         };
         for pair in self.pairs.values_mut() {
             while pair.qp.transmit(now, opts, &mut pair.host, &mut self.sink) {}

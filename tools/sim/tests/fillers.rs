@@ -1,0 +1,194 @@
+//! Packets that are filled up to one length: between whom, which, and what becomes of them.
+
+use ferroce_sim::tester::{DUT_PSN, Sent, TT_PSN, Tester, aeth, ladder, usual};
+use ferroce_transport::{Access, QpAttr, QpState, QpType, SendOp};
+use ferroce_wire::{Ext, NakCode, Reth, opcode};
+
+const MTU: u32 = 1024;
+
+/// A queue pair whose port prefers packets of one length.
+fn tester(service: QpType) -> Tester {
+    let mut t = Tester::of(service, usual(), QpState::Rts, false);
+    t.opts.fill = true;
+    t
+}
+
+/// Bits of what was sent, in order.
+fn bits(sent: &[Sent]) -> Vec<bool> {
+    sent.iter().map(|p| p.bth.filled).collect()
+}
+
+/// Posts a WRITE of so many bytes; the bits of its packets.
+fn write(t: &mut Tester, wr_id: u64, len: u32) -> Vec<bool> {
+    let buffer = t.buffer(len, Access::empty());
+    let (va, rkey) = (0x1000, 7);
+    t.post(wr_id, SendOp::Write { va, rkey }, buffer);
+    bits(&t.sent())
+}
+
+/// A READ request for so many bytes comes as the `n`th message; the bits of the answer's packets.
+fn read(t: &mut Tester, n: u32, len: u32) -> Vec<bool> {
+    let source = t.buffer(len, Access::REMOTE_READ);
+    let reth = Some(Reth {
+        va: source.va,
+        rkey: source.key,
+        len,
+    });
+    let ext = Ext {
+        reth,
+        ..Ext::default()
+    };
+    t.inject(opcode::RC_READ_REQUEST, TT_PSN + n, true, ext, &[]);
+    bits(&t.sent())
+}
+
+#[test]
+fn a_stranger_is_shown_nothing_whatever_its_reserved_bits_are() {
+    let mut t = tester(QpType::Rc);
+    t.peer_fills = true;
+    assert_eq!(write(&mut t, 1, 4 * MTU), [false; 4]);
+    t.ack(DUT_PSN + 3, 1);
+    assert_eq!(write(&mut t, 2, 4 * MTU), [false; 4]);
+    assert_eq!(read(&mut t, 0, 3 * MTU), [false; 3]);
+}
+
+#[test]
+fn packets_are_filled_once_the_peer_has_shown_that_it_understands() {
+    let mut t = tester(QpType::Rc);
+    t.qp.expect_filled();
+    let shown = [true, false, false, false];
+    assert_eq!(write(&mut t, 1, 4 * MTU), shown, "that this side does");
+    t.ack(DUT_PSN + 3, 1);
+    assert_eq!(write(&mut t, 2, 4 * MTU), shown, "an older one");
+
+    t.peer_fills = true;
+    t.ack(DUT_PSN + 7, 2);
+    assert_eq!(write(&mut t, 3, 4 * MTU), [true; 4]);
+    let short_last = [true, true, true, false];
+    assert_eq!(write(&mut t, 4, 3 * MTU + 4), short_last);
+    assert_eq!(write(&mut t, 5, MTU), [true]);
+
+    // Where the port has no use for it.
+    t.opts.fill = false;
+    assert_eq!(write(&mut t, 6, 4 * MTU), shown);
+}
+
+#[test]
+fn answers_are_filled_for_a_requester_that_has_shown_that_it_understands() {
+    let mut t = tester(QpType::Rc);
+    t.qp.expect_filled();
+    assert_eq!(read(&mut t, 0, 4 * MTU), [true, false, false, true]);
+    t.peer_fills = true;
+    assert_eq!(read(&mut t, 4, 4 * MTU), [true; 4]);
+    // What its requester understands says nothing of its responder.
+    t.peer_fills = false;
+    assert_eq!(write(&mut t, 1, 2 * MTU), [true, false]);
+}
+
+#[test]
+fn what_fills_a_write_is_not_written() {
+    let mut t = tester(QpType::Rc);
+    t.qp.expect_filled();
+    t.peer_fills = true;
+    let target = t.buffer(3 * MTU, Access::LOCAL_WRITE | Access::REMOTE_WRITE);
+    let before = t.bytes(target);
+    let reth = Reth {
+        va: target.va,
+        rkey: target.key,
+        len: 2 * MTU + 8,
+    };
+    let first = Ext {
+        reth: Some(reth),
+        ..Ext::default()
+    };
+    let piece = |byte: u8, filler: usize| {
+        let mut bytes = vec![byte; MTU as usize];
+        bytes.resize(bytes.len() + filler, 0);
+        bytes
+    };
+    let (begin, middle) = (opcode::RC_WRITE_FIRST, opcode::RC_WRITE_MIDDLE);
+    t.inject(begin, TT_PSN, false, first, &piece(1, 0));
+    t.inject(middle, TT_PSN + 1, false, Ext::default(), &piece(2, 16));
+    let last = opcode::RC_WRITE_LAST;
+    t.peer_fills = false;
+    t.inject(last, TT_PSN + 2, true, Ext::default(), &[3; 8]);
+
+    let mut expected = before;
+    expected[..MTU as usize].fill(1);
+    expected[MTU as usize..2 * MTU as usize].fill(2);
+    expected[2 * MTU as usize..2 * MTU as usize + 8].fill(3);
+    assert_eq!(t.bytes(target), expected);
+    assert_eq!(t.one().bth.opcode, opcode::RC_ACKNOWLEDGE);
+}
+
+#[test]
+fn what_fills_an_answer_is_not_placed() {
+    let mut t = tester(QpType::Rc);
+    t.qp.expect_filled();
+    let target = t.buffer(3 * MTU, Access::LOCAL_WRITE);
+    let (va, rkey) = (0x1000, 7);
+    t.post(1, SendOp::Read { va, rkey }, target);
+    assert!(t.one().bth.filled, "that this side understands");
+
+    t.peer_fills = true;
+    let mut middle = vec![2; MTU as usize];
+    middle.extend([0; 4]);
+    let answers: [(u8, Ext, &[u8]); 3] = [
+        (opcode::RC_READ_RESPONSE_FIRST, aeth(1), &[1; MTU as usize]),
+        (opcode::RC_READ_RESPONSE_MIDDLE, Ext::default(), &middle),
+        (opcode::RC_READ_RESPONSE_LAST, aeth(1), &[3; MTU as usize]),
+    ];
+    for (psn, (opcode, ext, payload)) in (DUT_PSN..).zip(answers) {
+        t.inject(opcode, psn, false, ext, payload);
+    }
+    let expected: Vec<u8> = (1..=3).flat_map(|byte| [byte; MTU as usize]).collect();
+    assert_eq!(t.bytes(target), expected);
+}
+
+#[test]
+fn a_stranger_s_packet_that_is_too_long_is_refused() {
+    let mut t = tester(QpType::Rc);
+    t.peer_fills = true;
+    let target = t.buffer(2 * MTU, Access::LOCAL_WRITE | Access::REMOTE_WRITE);
+    let reth = Reth {
+        va: target.va,
+        rkey: target.key,
+        len: 2 * MTU,
+    };
+    let first = Ext {
+        reth: Some(reth),
+        ..Ext::default()
+    };
+    let payload = [0; MTU as usize + 16];
+    let begin = opcode::RC_WRITE_FIRST;
+    t.inject(begin, TT_PSN, false, first, &payload[..MTU as usize]);
+    let last = opcode::RC_WRITE_LAST;
+    t.inject(last, TT_PSN + 1, true, Ext::default(), &payload);
+    let refused = Some((NakCode::InvalidRequest, TT_PSN + 1));
+    assert_eq!(t.one().nak(), refused);
+}
+
+#[test]
+fn after_a_reset_the_peer_is_a_stranger() {
+    let mut t = tester(QpType::Rc);
+    t.qp.expect_filled();
+    t.peer_fills = true;
+    write(&mut t, 1, 2 * MTU);
+    t.ack(DUT_PSN + 1, 1);
+    t.go(QpState::Reset);
+    for (qp_state, mask) in ladder() {
+        let attr = QpAttr {
+            qp_state,
+            ..usual()
+        };
+        t.modify(&attr, mask).expect("the way to RTS");
+    }
+    assert_eq!(write(&mut t, 2, 2 * MTU), [false; 2]);
+}
+
+#[test]
+fn unreliable_services_fill_nothing() {
+    let mut t = tester(QpType::Uc);
+    t.qp.expect_filled();
+    assert_eq!(write(&mut t, 1, 3 * MTU), [false; 3]);
+}
