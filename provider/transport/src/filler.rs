@@ -10,13 +10,11 @@
 
 use ferroce_wire::{Packet, opcode};
 
-use crate::Qp;
-
 /// What a queue pair knows of filled packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Filling {
     /// The peer may be one that understands them, as does this side.
-    expected: bool,
+    pub(crate) expected: bool,
     /// It does: its responder has shown it, and its requester.
     by_responder: bool,
     by_requester: bool,
@@ -77,14 +75,5 @@ impl Fill {
             Some(info) if info.filler > 0 => self.wanted && full,
             _ => self.shown,
         }
-    }
-}
-
-impl Qp {
-    /// The peer may be one that understands filled packets, for the connection that has begun: from
-    /// now on it is shown that this side does, and those that it sends are taken. Unreliable
-    /// services have none.
-    pub fn expect_filled(&mut self) {
-        self.filling.expected = !self.is_unreliable();
     }
 }

@@ -121,6 +121,12 @@ impl Qp {
         }
     }
 
+    /// The peer may be one that understands filled packets, until the next RESET: from now on it is
+    /// shown that this side does, and those that it sends are taken. Unreliable services have none.
+    pub fn expect_filled(&mut self) {
+        self.filling.expected = !self.is_unreliable();
+    }
+
     /// What is known of the peer before it has answered.
     pub(crate) fn first_impression(&self) -> Peer {
         match self.introduced {

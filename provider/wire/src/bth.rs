@@ -34,9 +34,10 @@ pub struct Bth {
     /// The sender understands selective acknowledgements: one of seven reserved bits, of which
     /// others take no notice.
     pub selective: bool,
-    /// The next of those bits. In a packet with a payload: behind it stand as many zero bytes as
-    /// [`OpcodeInfo::filler`](crate::opcode::OpcodeInfo::filler) says, so that the message's packets
-    /// are of one length. In others: the sender understands such packets.
+    /// The next of those bits. In a packet whose opcode has a
+    /// [filler](crate::opcode::OpcodeInfo::filler): so many zero bytes stand behind its payload, so
+    /// that the message's packets are of one length. In others: the sender understands such
+    /// packets.
     pub filled: bool,
     /// Packet sequence number, 24 bits.
     pub psn: u32,

@@ -69,8 +69,8 @@ pub enum Deed {
     Completed(bool, Completion),
 }
 
-/// Which sides understand selective acknowledgements, and which filled packets, of a generator of its own: what else a seed
-/// means stays.
+/// Which sides understand selective acknowledgements, and which filled packets, of generators of
+/// their own: what else a seed means stays.
 pub(crate) fn choose_recovery(seed: u64, sides: &mut [SideOptions; 2]) {
     let mut choice = Rng::new(seed ^ 0x5ac4);
     let mut moment = Rng::new(seed ^ 0x17d0);

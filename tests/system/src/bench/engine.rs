@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
 
+use super::baseline::udp_baseline;
 use super::measure::{Figure, number, successful};
 use super::table::amount;
-use super::yardsticks::udp_baseline;
 use crate::build;
 use crate::harness::process;
 

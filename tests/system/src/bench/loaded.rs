@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use super::baseline::udp_baseline;
 use super::measure::Figure;
-use super::yardsticks::udp_baseline;
 use crate::build;
 use crate::harness::case::Stop;
 use crate::harness::process::{self, Running};

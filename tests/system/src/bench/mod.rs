@@ -5,6 +5,7 @@
 //! machines, and some of it between processes of one device, too. What counts are ratios of
 //! medians. A time of its own says nothing on a machine that others share.
 
+mod baseline;
 mod curves;
 mod delays;
 mod engine;

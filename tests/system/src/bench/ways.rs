@@ -8,10 +8,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use comfy_table::{CellAlignment, Table, presets};
 
+use super::baseline::udp_baseline;
 use super::measure::{Figure, successful};
 use super::report;
 use super::table::amount;
-use super::yardsticks::udp_baseline;
 use crate::build;
 use crate::harness::process;
 use crate::lab::load::Watch;

@@ -1,22 +1,17 @@
 //! What the machine does without RDMA, by which ferroce is measured: plain UDP and copies by a
 //! program of our own, TCP by qperf.
 
-use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Error, Result, anyhow, bail};
 
+use super::baseline::udp_baseline;
 use super::measure::{Bench, LIMIT, number, successful};
 use super::ways::numbers;
 use crate::harness::process;
 
 const BASELINE_PORT: u16 = 19_901;
 const QPERF_PORT: u16 = 19_902;
-
-/// The program, of those that were built into `programs`.
-pub(super) fn udp_baseline(programs: &Path) -> Command {
-    Command::new(programs.join("udp-baseline"))
-}
 
 impl Bench<'_> {
     /// Payload bytes per second of the plain UDP transfer.

@@ -204,9 +204,9 @@ impl Scene<'_> {
         Ok(streams.finish(LIMIT))
     }
 
-    /// As [`survives`](Self::survives) with that transfer, each byte of which is right. The last hit
-    /// of each way need not count: what it does may come to an end that has all it waited for, and
-    /// has gone.
+    /// As [`survives`](Self::survives) with that transfer, each byte of which is right. The last
+    /// hit of each way need not count: what it does may come to an end that has all it waited for,
+    /// and has gone.
     fn streams_on(&self, fault: &str, (name, per): (&str, u64)) -> Ending {
         self.add(fault)?;
         let before = self.counter(name)?;

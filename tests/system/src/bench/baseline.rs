@@ -1,0 +1,9 @@
+//! The program of the yardsticks (`tests/bench`).
+
+use std::path::Path;
+use std::process::Command;
+
+/// It, of those that were built into `programs`.
+pub(super) fn udp_baseline(programs: &Path) -> Command {
+    Command::new(programs.join("udp-baseline"))
+}
