@@ -25,7 +25,7 @@ const SERVICES: [QpType; 5] = [
 /// The shared receive queue that XRC packets name, and one of another protection domain.
 const SRQS: [(u32, u32); 2] = [(5, 0), (6, 60)];
 
-/// In what says which service: it understands selective acknowledgements.
+/// In what says which service: it understands selective acknowledgements and filled packets.
 const SELECTIVE: u8 = 0x40;
 
 #[derive(Arbitrary, Debug)]
@@ -89,6 +89,7 @@ impl Hostile {
                 dest_qp: DUT,
                 ack_req: self.ack_req,
                 selective: self.words.0 & 1 == 1,
+                filled: self.words.0 & 2 == 2,
                 psn: psn.wrapping_add_signed(self.psn.1.into()) & 0xff_ffff,
                 ..Bth::default()
             },
@@ -98,7 +99,7 @@ impl Hostile {
         let mut bytes = vec![0; MAX_HEADER];
         let n = header.emit(&mut bytes);
         bytes.truncate(n);
-        let tail = payload + usize::from(header.bth.pad) + 4;
+        let tail = payload + header.tail() + 4;
         bytes.resize(n + tail, self.words.0 as u8);
         if let Some((at, change)) = self.flip {
             let at = usize::from(at) % bytes.len();
@@ -172,6 +173,10 @@ pub fn run(input: &[u8]) -> bool {
         0 => Tester::of(service, attr, state, set.srq),
         _ => Tester::speaking(service, attr, state, set.srq),
     };
+    if set.service & SELECTIVE != 0 {
+        tester.qp.expect_filled();
+        tester.opts.fill = true;
+    }
     let buffers = buffers(&mut tester);
     let guard = tester.buffer(100, Access::empty());
     let before = [buffers.closed, guard].map(|buffer| tester.bytes(buffer));
