@@ -167,8 +167,8 @@ mod tests {
 
     #[test]
     fn nothing_is_missed_for_others_work() {
-        assert_eq!(verdict(20.0, 0.0), "met");
-        assert_eq!(verdict(20.0, 0.5), "met");
+        assert_eq!(verdict(12.0, 0.0), "met");
+        assert_eq!(verdict(12.0, 0.5), "met");
         assert_eq!(verdict(40.0, 0.0), "missed");
         assert_eq!(verdict(40.0, 0.5), "not judged");
     }
