@@ -75,8 +75,8 @@ fn of_packet(members: &mut Members, packet: &Packet, data: &[u8]) {
 
 /// What the extended headers say.
 fn headers(members: &mut Members, packet: &Transport<'_>) {
+    add(members, json!({ "payload": packet.content().len() }));
     let filler = packet.filler();
-    add(members, json!({ "payload": packet.payload.len() - filler }));
     if filler > 0 {
         add(members, json!({ "filler": filler }));
     }

@@ -104,8 +104,8 @@ fn headers(f: &mut fmt::Formatter<'_>, packet: &Transport<'_>) -> fmt::Result {
         write!(f, ", from QP {:#x}", deth.src_qp)?;
     }
     if !packet.payload.is_empty() {
+        write!(f, ", payload {}", packet.content().len())?;
         let filler = packet.filler();
-        write!(f, ", payload {}", packet.payload.len() - filler)?;
         if filler > 0 {
             write!(f, ", filler {filler}")?;
         }

@@ -103,12 +103,11 @@ impl<'a> Packet<'a> {
             payload: udp_payload.part(start..end - pad),
         })
     }
-}
 
-impl<'a> Packet<'a> {
     /// Bytes at the end of the payload that fill the packet (see [`Bth::filled`]): only packets as
-    /// long as the path MTU allows are filled. Others may have any reserved bit set, but no payload
-    /// of such a length in the midst of a message.
+    /// long as the path MTU allows are filled. A stranger may have set the bit for no reason, and
+    /// if the last packet of its message happens to be of such a length this takes it for filled:
+    /// whoever goes by it for more than to look has to know that the sender fills packets.
     #[inline]
     pub fn filler(&self) -> usize {
         let filler = usize::from(self.info.filler);
@@ -119,12 +118,17 @@ impl<'a> Packet<'a> {
         }
     }
 
+    /// The payload without what fills the packet.
+    #[inline]
+    pub fn content(&self) -> Octets<'a> {
+        self.payload.part(0..self.payload.len() - self.filler())
+    }
+
     /// The packet without what fills it.
     #[must_use]
     pub fn without_filler(&self) -> Packet<'a> {
-        let end = self.payload.len() - self.filler();
         Packet {
-            payload: self.payload.part(0..end),
+            payload: self.content(),
             ..*self
         }
     }

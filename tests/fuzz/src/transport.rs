@@ -171,12 +171,8 @@ pub fn run(input: &[u8]) -> bool {
     attr.max_dest_rd_atomic = set.responder_resources % 17;
     let mut tester = match set.service & SELECTIVE {
         0 => Tester::of(service, attr, state, set.srq),
-        _ => Tester::speaking(service, attr, state, set.srq),
+        _ => Tester::speaking(service, attr, state, set.srq).filling(),
     };
-    if set.service & SELECTIVE != 0 {
-        tester.qp.expect_filled();
-        tester.opts.fill = true;
-    }
     let buffers = buffers(&mut tester);
     let guard = tester.buffer(100, Access::empty());
     let before = [buffers.closed, guard].map(|buffer| tester.bytes(buffer));

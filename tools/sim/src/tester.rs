@@ -102,6 +102,13 @@ impl Tester {
         Tester::configured(config, attr, QpState::Rts)
     }
 
+    /// The same, which may be sent filled packets and sends them where its peer understands them.
+    pub fn filling(mut self) -> Tester {
+        self.qp.expect_filled();
+        self.opts.fill = true;
+        self
+    }
+
     fn configured(config: QpConfig, attr: QpAttr, state: QpState) -> Tester {
         let service = config.qp_type;
         let referring = Referring::default();

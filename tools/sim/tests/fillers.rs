@@ -6,9 +6,9 @@ use ferroce_wire::{Ext, NakCode, Reth, opcode};
 
 const MTU: u32 = 1024;
 
-/// A queue pair whose port prefers packets of one length.
-fn tester(service: QpType) -> Tester {
-    let mut t = Tester::of(service, usual(), QpState::Rts, false);
+/// A queue pair whose port prefers packets of one length, and whose peer is a stranger.
+fn tester() -> Tester {
+    let mut t = Tester::new();
     t.opts.fill = true;
     t
 }
@@ -44,7 +44,7 @@ fn read(t: &mut Tester, n: u32, len: u32) -> Vec<bool> {
 
 #[test]
 fn a_stranger_is_shown_nothing_whatever_its_reserved_bits_are() {
-    let mut t = tester(QpType::Rc);
+    let mut t = tester();
     t.peer_fills = true;
     assert_eq!(write(&mut t, 1, 4 * MTU), [false; 4]);
     t.ack(DUT_PSN + 3, 1);
@@ -54,8 +54,7 @@ fn a_stranger_is_shown_nothing_whatever_its_reserved_bits_are() {
 
 #[test]
 fn packets_are_filled_once_the_peer_has_shown_that_it_understands() {
-    let mut t = tester(QpType::Rc);
-    t.qp.expect_filled();
+    let mut t = Tester::new().filling();
     let shown = [true, false, false, false];
     assert_eq!(write(&mut t, 1, 4 * MTU), shown, "that this side does");
     t.ack(DUT_PSN + 3, 1);
@@ -75,8 +74,7 @@ fn packets_are_filled_once_the_peer_has_shown_that_it_understands() {
 
 #[test]
 fn answers_are_filled_for_a_requester_that_has_shown_that_it_understands() {
-    let mut t = tester(QpType::Rc);
-    t.qp.expect_filled();
+    let mut t = Tester::new().filling();
     assert_eq!(read(&mut t, 0, 4 * MTU), [true, false, false, true]);
     t.peer_fills = true;
     assert_eq!(read(&mut t, 4, 4 * MTU), [true; 4]);
@@ -87,8 +85,7 @@ fn answers_are_filled_for_a_requester_that_has_shown_that_it_understands() {
 
 #[test]
 fn what_fills_a_write_is_not_written() {
-    let mut t = tester(QpType::Rc);
-    t.qp.expect_filled();
+    let mut t = Tester::new().filling();
     t.peer_fills = true;
     let target = t.buffer(3 * MTU, Access::LOCAL_WRITE | Access::REMOTE_WRITE);
     let before = t.bytes(target);
@@ -123,8 +120,7 @@ fn what_fills_a_write_is_not_written() {
 
 #[test]
 fn what_fills_an_answer_is_not_placed() {
-    let mut t = tester(QpType::Rc);
-    t.qp.expect_filled();
+    let mut t = Tester::new().filling();
     let target = t.buffer(3 * MTU, Access::LOCAL_WRITE);
     let (va, rkey) = (0x1000, 7);
     t.post(1, SendOp::Read { va, rkey }, target);
@@ -147,7 +143,7 @@ fn what_fills_an_answer_is_not_placed() {
 
 #[test]
 fn a_stranger_s_packet_that_is_too_long_is_refused() {
-    let mut t = tester(QpType::Rc);
+    let mut t = tester();
     t.peer_fills = true;
     let target = t.buffer(2 * MTU, Access::LOCAL_WRITE | Access::REMOTE_WRITE);
     let reth = Reth {
@@ -170,8 +166,7 @@ fn a_stranger_s_packet_that_is_too_long_is_refused() {
 
 #[test]
 fn after_a_reset_the_peer_is_a_stranger() {
-    let mut t = tester(QpType::Rc);
-    t.qp.expect_filled();
+    let mut t = Tester::new().filling();
     t.peer_fills = true;
     write(&mut t, 1, 2 * MTU);
     t.ack(DUT_PSN + 1, 1);
@@ -188,7 +183,6 @@ fn after_a_reset_the_peer_is_a_stranger() {
 
 #[test]
 fn unreliable_services_fill_nothing() {
-    let mut t = tester(QpType::Uc);
-    t.qp.expect_filled();
+    let mut t = Tester::service(QpType::Uc).filling();
     assert_eq!(write(&mut t, 1, 3 * MTU), [false; 3]);
 }

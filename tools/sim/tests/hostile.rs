@@ -180,12 +180,7 @@ fn fire(service: QpType, selective: bool, seed: u64, packets: u32) -> u32 {
         QpState::Init,
     ]);
     let mut t = match selective {
-        true => {
-            let mut t = Tester::selective(attr);
-            t.qp.expect_filled();
-            t.opts.fill = true;
-            t
-        }
+        true => Tester::selective(attr).filling(),
         false => Tester::of(service, attr, state, rng.percent(30)),
     };
     t.opts.budget = rng.pick(&[1, 4096, 1 << 20]);

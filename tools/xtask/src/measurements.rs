@@ -9,13 +9,13 @@ use ferroce_system::bench;
 #[derive(Args)]
 pub(crate) struct Scope {
     /// Also write the figures to this file
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["loaded", "engine", "sends", "receives", "html"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = BY_THEMSELVES)]
     json: Option<PathBuf>,
     /// Fewer and shorter repetitions
     #[arg(long)]
     quick: bool,
     /// Against the kernel's rdma_rxe instead, both in an emulated guest
-    #[arg(long, conflicts_with_all = ["loaded", "engine", "sends", "receives", "html"])]
+    #[arg(long, conflicts_with_all = BY_THEMSELVES)]
     rxe: bool,
     /// Instead, how much longer perftest takes beside six programs that never sleep
     #[arg(long, group = INSTEAD)]
@@ -49,6 +49,8 @@ pub(crate) struct Scope {
     html: Option<PathBuf>,
 }
 
+/// Those that write no figures and have nothing to do with rdma_rxe.
+const BY_THEMSELVES: [&str; 5] = ["loaded", "engine", "sends", "receives", "html"];
 /// What there is one of in a run.
 const INSTEAD: &str = "instead";
 

@@ -167,7 +167,7 @@ impl Field {
             Field::Psn => packet.bth.psn.into(),
             Field::Qp => packet.bth.dest_qp.into(),
             Field::Length => length as u64,
-            Field::Payload => (packet.payload.len() - packet.filler()) as u64,
+            Field::Payload => packet.content().len() as u64,
             Field::AckReq => packet.bth.ack_req.into(),
             Field::Solicited => packet.bth.solicited.into(),
         }

@@ -31,11 +31,9 @@ impl Hca {
         self.hosts.finds_out() && key.lids.is_none() && self.hosts.understands(key.remote)
     }
 
-    /// Whether the peer there may understand filled packets: it is of this device, or of a host of
-    /// ferroce's.
-    pub(crate) fn may_fill(&self, key: &PathKey) -> bool {
-        let own = self.hosts.is_selective() && key.lids.is_none() && self.has_address(key.remote);
-        own || self.may_speak_selective(key)
+    /// Whether the peer there is of this device, and may understand filled packets.
+    pub(crate) fn fills_to_itself(&self, key: &PathKey) -> bool {
+        self.hosts.is_selective() && key.lids.is_none() && self.has_address(key.remote)
     }
 
     /// Hosts have answered the daemon.

@@ -49,7 +49,7 @@ pub(crate) fn leave(
     };
     let verdict = taps.faults.judge(&passing, counters);
     let headers = usize::from(packet.info.header_len);
-    let payload = packet.payload.len() - packet.filler();
+    let payload = packet.content().len();
 
     if let Some(fate) = fate(&verdict) {
         taps.fault(qp, false, &packet, fate);

@@ -48,27 +48,16 @@ const PLACES: [Place; 4] = [
 ];
 /// A program of perftest, with its options.
 type Test = (&'static str, &'static [&'static str]);
-/// With what the tests give them.
-const TESTS: [Test; 8] = [
-    ("ib_send_bw", ALL_SIZES),
-    ("ib_send_lat", ALL_SIZES_IN_CYCLES),
-    ("ib_write_bw", ALL_SIZES),
-    (SPINS, ALL_SIZES_IN_CYCLES),
-    ("ib_read_bw", ALL_SIZES),
-    ("ib_read_lat", ALL_SIZES_IN_CYCLES),
-    ("ib_atomic_bw", ONE_SIZE),
-    ("ib_atomic_lat", ONE_SIZE),
-];
-/// With perftest's own number of iterations.
-const OWN: [Test; 8] = [
-    ("ib_send_bw", &["-a"]),
-    ("ib_send_lat", &["-a"]),
-    ("ib_write_bw", &["-a"]),
-    (SPINS, &["-a"]),
-    ("ib_read_bw", &["-a"]),
-    ("ib_read_lat", &["-a"]),
-    ("ib_atomic_bw", &[]),
-    ("ib_atomic_lat", &[]),
+/// The programs, with what the tests give them, and for perftest's own number of iterations.
+const TESTS: [(&str, &[&str], &[&str]); 8] = [
+    ("ib_send_bw", ALL_SIZES, &["-a"]),
+    ("ib_send_lat", ALL_SIZES_IN_CYCLES, &["-a"]),
+    ("ib_write_bw", ALL_SIZES, &["-a"]),
+    (SPINS, ALL_SIZES_IN_CYCLES, &["-a"]),
+    ("ib_read_bw", ALL_SIZES, &["-a"]),
+    ("ib_read_lat", ALL_SIZES_IN_CYCLES, &["-a"]),
+    ("ib_atomic_bw", ONE_SIZE, &[]),
+    ("ib_atomic_lat", ONE_SIZE, &[]),
 ];
 const ALL_SIZES: &[&str] = &["-a", "-n", "100"];
 /// Half as much of the clock, which perftest measures alone as slowly as beside others.
@@ -91,11 +80,11 @@ pub struct Scope<'a> {
 
 /// Measures and prints; answers whether no test misses the aim by more than the scheduler's part.
 pub fn run(scope: &Scope<'_>) -> Result<bool> {
-    let (tests, places, latencies) = match scope.own_iterations {
-        true => (OWN, &PLACES[..1], OWN_LATENCIES),
-        false => (TESTS, &PLACES[..], 1.0),
+    let (places, latencies) = match scope.own_iterations {
+        true => (&PLACES[..1], OWN_LATENCIES),
+        false => (&PLACES[..], 1.0),
     };
-    let tests = chosen(&tests, scope.only)?;
+    let tests = chosen(scope)?;
     packages::ensure(packages::BENCH)?;
     build::packages(&["ferroce-baseline"])?;
     let programs = build::product()?;
@@ -134,18 +123,21 @@ pub fn run(scope: &Scope<'_>) -> Result<bool> {
     Ok(all_met)
 }
 
-fn chosen(tests: &[Test], only: Option<&str>) -> Result<Vec<Test>> {
-    let of_name = |&(tool, _): &Test| only.is_none_or(|only| only == tool);
-    let chosen: Vec<Test> = tests.iter().copied().filter(of_name).collect();
-    if chosen.is_empty() {
-        let all: Vec<_> = tests.iter().map(|(tool, _)| *tool).collect();
-        bail!(
-            "{} is not measured; there are: {}",
-            only.unwrap_or_default(),
-            all.join(", ")
-        );
+fn chosen(scope: &Scope<'_>) -> Result<Vec<Test>> {
+    let mut tests = TESTS
+        .map(|(tool, given, own)| match scope.own_iterations {
+            true => (tool, own),
+            false => (tool, given),
+        })
+        .to_vec();
+    if let Some(only) = scope.only {
+        tests.retain(|(tool, _)| *tool == only);
+        if tests.is_empty() {
+            let all = TESTS.map(|(tool, ..)| tool);
+            bail!("{only} is not measured; there are: {}", all.join(", "));
+        }
     }
-    Ok(chosen)
+    Ok(tests)
 }
 
 /// Seconds of each round: alone, and beside the strangers. Infinite: it had not ended after

@@ -186,7 +186,7 @@ impl Hca {
 
         let mut whole = bytes.to_vec();
         if let Some((_, random)) = verdict.damaged {
-            let payload = frame.packet.without_filler().payload;
+            let payload = frame.packet.content();
             let start = payload.as_ptr().addr() - bytes.as_ptr().addr();
             instrument::flip(&mut whole[start..start + payload.len()], random);
         }

@@ -59,10 +59,11 @@ impl Qp {
 
         let connects = mask.contains(QpAttrMask::STATE) && attr.qp_state == QpState::Rtr;
         if connects && let Some(key) = inner.path.as_ref().map(|path| path.key) {
-            if hca.may_speak_selective(&key) {
+            let known = hca.may_speak_selective(&key);
+            if known {
                 inner.transport.introduce();
             }
-            if hca.may_fill(&key) {
+            if known || hca.fills_to_itself(&key) {
                 inner.transport.expect_filled();
             }
         }
