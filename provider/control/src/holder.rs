@@ -193,8 +193,8 @@ mod tests {
     #[test]
     fn who_has_a_port_is_named() {
         let own = format!("(process {})", std::process::id());
-        // Where others take any port that is free, they may have this one as soon as it is given up:
-        // its address is this test's alone.
+        // Others take any port that is free, and this one as soon as it is given up: the address is
+        // this test's alone.
         for ip in ["127.83.11.7", "0.0.0.0", "::1"] {
             let Ok(socket) = UdpSocket::bind((ip, 0)) else {
                 eprintln!("skipped: there is no {ip} here");
