@@ -9,7 +9,7 @@ use crate::errno::{Errno, Result};
 use crate::memory::{Buffer, Use};
 use crate::proto::message::{HEADER, Header};
 use crate::proto::{Action, Expose, Machine, Outcome};
-use crate::verbs::{INLINE, READ, SEND, WRITE, Work};
+use crate::verbs::{INLINE, READ, SEND, SEND_IMMEDIATE, WRITE, WRITE_IMMEDIATE, Work};
 
 impl Conn {
     /// Does what the machine wants done.
@@ -26,16 +26,27 @@ impl Conn {
                 header,
                 expose,
                 payload,
-            } => self.message(header, expose, payload),
+                immediate,
+            } => match (payload, immediate) {
+                (Some((op, offset)), Some(immediate)) => {
+                    self.data(op, offset, header.length as usize, immediate);
+                }
+                _ => self.message(header, expose, payload),
+            },
             Action::Write {
                 op,
                 offset,
                 length,
                 address,
                 key,
+                immediate,
             } => {
                 if let Some(op) = at(&self.sends, self.first_send, op) {
-                    let work = rdma(WRITE, &op.buffer, offset, length, address, key);
+                    let mut work = rdma(WRITE, &op.buffer, offset, length, address, key);
+                    if let Some(immediate) = immediate {
+                        work.opcode = WRITE_IMMEDIATE;
+                        work.immediate = immediate;
+                    }
                     self.queue(work);
                 }
             }
@@ -52,22 +63,7 @@ impl Conn {
                 slot,
                 start,
                 length,
-            } => {
-                let bytes =
-                    &self.slots.slot(slot, SLOT)[HEADER..][start as usize..][..length as usize];
-                if let Some(op) = at(&self.receives, self.first_receive, op) {
-                    debug_assert!(offset + length <= op.buffer.length as u64);
-                    // SAFETY: the application has given this memory to the receive; the machine
-                    // stays within it.
-                    unsafe {
-                        std::ptr::copy_nonoverlapping(
-                            bytes.as_ptr(),
-                            (op.buffer.address + offset as usize) as *mut u8,
-                            bytes.len(),
-                        );
-                    }
-                }
-            }
+            } => self.copy(op, offset, slot, start as usize, length as usize),
             Action::Repost { slot } => {
                 if self.link == Link::Up && self.repost(slot).is_err() {
                     self.sever();
@@ -117,6 +113,23 @@ impl Conn {
         }
     }
 
+    /// Copies bytes of a slot into a receive's memory.
+    fn copy(&self, op: u64, offset: u64, slot: u32, start: usize, length: usize) {
+        let bytes = &self.slots.slot(slot, SLOT)[start..][..length];
+        if let Some(op) = at(&self.receives, self.first_receive, op) {
+            debug_assert!(offset as usize + length <= op.buffer.length);
+            // SAFETY: the application has given this memory to the receive; the machine stays
+            // within it.
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    bytes.as_ptr(),
+                    (op.buffer.address + offset as usize) as *mut u8,
+                    length,
+                );
+            }
+        }
+    }
+
     /// Writes a message and queues it.
     fn message(&mut self, mut header: Header, expose: Option<Expose>, payload: Option<(u64, u64)>) {
         let exposed = match expose {
@@ -148,16 +161,8 @@ impl Conn {
 
         match payload {
             Some((op, offset)) if header.length > 0 => {
-                let place = Slots::SEND_PAYLOADS + self.next_payload * PAYLOAD;
-                self.next_payload = (self.next_payload + 1) % DATA_POSTS;
                 let length = header.length as usize;
-                if let Some(op) = at(&self.sends, self.first_send, op) {
-                    let from = (op.buffer.address + offset as usize) as *const u8;
-                    // SAFETY: the application has given this memory to the send; the machine stays
-                    // within it.
-                    unsafe { self.slots.fill(place, from, length) };
-                }
-                work.address[1] = self.slots.address(place);
+                work.address[1] = self.payload(op, offset, length);
                 work.length[1] = length as u32;
                 work.pieces = 2;
             }
@@ -166,6 +171,38 @@ impl Conn {
         }
 
         self.queue(work);
+    }
+
+    /// Queues bytes of a send with what a header would say of them as immediate data.
+    fn data(&mut self, op: u64, offset: u64, length: usize, immediate: u32) {
+        let mut work = Work {
+            opcode: SEND_IMMEDIATE,
+            immediate,
+            ..Work::default()
+        };
+
+        // A piece of no bytes is one of 2 GiB to some adapters.
+        if length > 0 {
+            work.address[0] = self.payload(op, offset, length);
+            work.length[0] = length as u32;
+            work.lkey[0] = self.slots.lkey();
+            work.pieces = 1;
+        }
+
+        self.queue(work);
+    }
+
+    /// Copies bytes of a send to where messages are sent from, and answers the address.
+    fn payload(&mut self, op: u64, offset: u64, length: usize) -> u64 {
+        let place = Slots::SEND_PAYLOADS + self.next_payload * PAYLOAD;
+        self.next_payload = (self.next_payload + 1) % DATA_POSTS;
+        if let Some(op) = at(&self.sends, self.first_send, op) {
+            let from = (op.buffer.address + offset as usize) as *const u8;
+            // SAFETY: the application has given this memory to the send; the machine stays within
+            // it.
+            unsafe { self.slots.fill(place, from, length) };
+        }
+        self.slots.address(place)
     }
 
     fn read(&mut self, op: u64, offset: u64, length: u64, address: u64, key: u32) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::errno::Result;
 use crate::memory::Buffer;
-use crate::proto::message::{HEADER, Header, Hello};
+use crate::proto::message::{HEADER, Header, Hello, Kind};
 use crate::proto::{Limits, Machine};
 use crate::queue::Target;
 use crate::verbs::{Address, CmId, Completion, Cq, Device, Work};
@@ -50,6 +50,15 @@ pub(crate) enum Link {
     Gone,
 }
 
+/// What has taken a receive slot.
+struct Arrival {
+    slot: u32,
+    /// Bytes of it, or of an RDMA WRITE.
+    length: usize,
+    /// What it says as immediate data, instead of a header.
+    immediate: Option<(Kind, u32)>,
+}
+
 /// A connection.
 pub(crate) struct Conn {
     key: u64,
@@ -63,7 +72,7 @@ pub(crate) struct Conn {
     messages: bool,
     machine: Option<Machine>,
     /// Messages that arrived before the connection manager said that there is a connection.
-    early: Vec<(u32, usize)>,
+    early: Vec<Arrival>,
     sends: VecDeque<Op>,
     first_send: u64,
     receives: VecDeque<Op>,
@@ -132,6 +141,7 @@ impl Conn {
             data_slots: DATA_SLOTS as u16,
             control_slots: CONTROL_SLOTS as u16,
             payload: PAYLOAD as u32,
+            immediates: true,
         }
     }
 
@@ -165,10 +175,11 @@ impl Conn {
             control_posts: CONTROL_POSTS,
             rdma_posts: RDMA_POSTS,
             piece: PIECE,
+            immediates: theirs.immediates,
         }));
 
-        for (slot, length) in std::mem::take(&mut self.early) {
-            self.arrived(slot, length);
+        for arrival in std::mem::take(&mut self.early) {
+            self.arrived(arrival);
         }
         self.act();
     }
@@ -236,7 +247,11 @@ impl Conn {
             if low & RECEIVE != 0 {
                 self.receive_posts = self.receive_posts.saturating_sub(1);
                 if good {
-                    self.arrived((low & !RECEIVE) as u32, completion.length as usize);
+                    self.arrived(Arrival {
+                        slot: (low & !RECEIVE) as u32,
+                        length: completion.length as usize,
+                        immediate: completion.immediate(),
+                    });
                 }
             } else {
                 self.send_posts = self.send_posts.saturating_sub(1);
@@ -254,15 +269,20 @@ impl Conn {
         self.look_drained();
     }
 
-    /// A message is in a slot.
-    fn arrived(&mut self, slot: u32, length: usize) {
-        let Some(machine) = &mut self.machine else {
-            self.early.push((slot, length));
-            return;
-        };
-        let taken = match Header::parse(self.slots.slot(slot, length)) {
-            Some(header) => machine.message(slot, &header).is_ok(),
-            None => false,
+    fn arrived(&mut self, arrival: Arrival) {
+        let Arrival { slot, length, .. } = arrival;
+        let taken = match (&mut self.machine, arrival.immediate) {
+            (Some(machine), Some((kind, immediate))) => machine
+                .immediate(slot, kind, immediate, length as u64)
+                .is_ok(),
+            (Some(machine), None) => match Header::parse(self.slots.slot(slot, length)) {
+                Some(header) => machine.message(slot, &header).is_ok(),
+                None => false,
+            },
+            (None, _) => {
+                self.early.push(arrival);
+                true
+            }
         };
         if !taken {
             self.sever();

@@ -25,6 +25,8 @@ pub struct Limits {
     pub rdma_posts: usize,
     /// Bytes of one RDMA READ or WRITE.
     pub piece: u64,
+    /// Whether the peer takes `Data` and `Written` as immediate data.
+    pub immediates: bool,
 }
 
 /// How an operation ended.
@@ -52,6 +54,8 @@ pub enum Action {
         expose: Option<Expose>,
         /// The bytes behind a Data header: send operation and offset (the length is the header's).
         payload: Option<(u64, u64)>,
+        /// Instead of the header's bytes: immediate data that say as much.
+        immediate: Option<u32>,
     },
     /// Post an RDMA WRITE from a send operation's memory.
     Write {
@@ -65,6 +69,8 @@ pub enum Action {
         address: u64,
         /// The peer's key.
         key: u32,
+        /// Immediate data, which tells the peer of it; without, a message follows.
+        immediate: Option<u32>,
     },
     /// Post an RDMA READ into a receive operation's memory.
     Read {
@@ -79,7 +85,7 @@ pub enum Action {
         /// The peer's key.
         key: u32,
     },
-    /// Copy from a slot's payload into a receive operation's memory.
+    /// Copy from a slot into a receive operation's memory.
     Copy {
         /// The receive operation.
         op: u64,
@@ -87,7 +93,7 @@ pub enum Action {
         offset: u64,
         /// The slot.
         slot: u32,
-        /// Offset in its payload.
+        /// Offset in the slot.
         start: u64,
         /// Bytes.
         length: u64,

@@ -5,7 +5,8 @@ use super::receiver::{Item, Reading, Source};
 use super::{ADVERT_LEAST, ADVERTS, Action, Expose, Machine, Posted, Violation};
 
 impl Machine {
-    pub(super) fn data(&mut self, slot: u32, header: &Header) -> Result<(), Violation> {
+    /// `start`: where in the slot the payload begins.
+    pub(super) fn data(&mut self, slot: u32, header: &Header, start: u64) -> Result<(), Violation> {
         if self.rx.fin {
             return Err(Violation("data after the end"));
         }
@@ -17,7 +18,7 @@ impl Machine {
         self.rx.large = false;
         self.rx.items.push_back(Item::Data {
             slot,
-            start: 0,
+            start,
             left: header.length,
             end: header.end,
         });

@@ -88,11 +88,27 @@ impl Flow {
         self.tell(header);
     }
 
+    /// A control message goes out as the immediate data of an RDMA WRITE: it takes a slot of the
+    /// peer's and no post of its own.
+    pub(super) fn noticed(&mut self, header: &mut Header) {
+        self.control_sent = self.control_sent.wrapping_add(1);
+        self.tell(header);
+    }
+
     fn tell(&mut self, header: &mut Header) {
         self.data_announced = self.data_freed;
         self.control_announced = self.control_freed;
         header.data_credit = self.data_freed;
         header.control_credit = self.control_freed;
+    }
+
+    /// A message that came as immediate data, with its credits as any message has them.
+    pub(super) fn widened(&self, header: Header) -> Header {
+        Header {
+            data_credit: Header::widened(header.data_credit, self.data_credited),
+            control_credit: Header::widened(header.control_credit, self.control_credited),
+            ..header
+        }
     }
 
     /// Takes the credits of a message.

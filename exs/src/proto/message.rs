@@ -10,6 +10,9 @@ pub const HELLO: usize = 16;
 
 const MAGIC: [u8; 4] = *b"EXS1";
 
+/// Bits of each credit in an immediate: more than there are slots, which a hello limits.
+const CREDIT_BITS: u32 = 14;
+
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -139,6 +142,40 @@ impl Header {
         };
         (flags < 16 && behind == wanted).then_some(parsed)
     }
+
+    /// What a `Data` or `Written` says besides its length, as immediate data of the bytes that it
+    /// is about: from the least significant bit on `end`, `consumed`, `truncated`, and 14 bits each
+    /// of the control and of the data credit.
+    pub fn immediate(&self) -> u32 {
+        debug_assert!(matches!(self.kind, Kind::Data | Kind::Written));
+        let credit = |credit: u16| u32::from(credit) & ((1 << CREDIT_BITS) - 1);
+        u32::from(self.end)
+            | u32::from(self.consumed) << 1
+            | u32::from(self.truncated) << 2
+            | credit(self.control_credit) << 3
+            | credit(self.data_credit) << (3 + CREDIT_BITS)
+    }
+
+    /// The `Data` of a SEND, or the `Written` of an RDMA WRITE, of `length` bytes with this
+    /// immediate data; its credits are those of a message modulo 2^14.
+    pub fn of_immediate(kind: Kind, immediate: u32, length: u64) -> Option<Self> {
+        let credit = |bits: u32| bits as u16 & ((1 << CREDIT_BITS) - 1);
+        (immediate >> (3 + 2 * CREDIT_BITS) == 0).then(|| Self {
+            end: immediate & 1 != 0,
+            consumed: immediate & 2 != 0,
+            truncated: immediate & 4 != 0,
+            control_credit: credit(immediate >> 3),
+            data_credit: credit(immediate >> (3 + CREDIT_BITS)),
+            length,
+            ..Self::new(kind)
+        })
+    }
+
+    /// A credit of an immediate as a message would have it, `credited` being the last that is
+    /// known.
+    pub fn widened(credit: u16, credited: u16) -> u16 {
+        credited.wrapping_add(credit.wrapping_sub(credited) & ((1 << CREDIT_BITS) - 1))
+    }
 }
 
 /// What each end tells the other while they connect.
@@ -152,6 +189,8 @@ pub struct Hello {
     pub control_slots: u16,
     /// Bytes of payload that a slot holds.
     pub payload: u32,
+    /// Whether it takes [`Kind::Data`] and [`Kind::Written`] as immediate data.
+    pub immediates: bool,
 }
 
 impl Hello {
@@ -160,6 +199,7 @@ impl Hello {
         let mut bytes = [0; HELLO];
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[4] = u8::from(self.messages);
+        bytes[5] = u8::from(self.immediates);
         bytes[6..8].copy_from_slice(&self.data_slots.to_be_bytes());
         bytes[8..10].copy_from_slice(&self.control_slots.to_be_bytes());
         bytes[12..16].copy_from_slice(&self.payload.to_be_bytes());
@@ -174,6 +214,8 @@ impl Hello {
             data_slots: u16::from_be_bytes([bytes[6], bytes[7]]),
             control_slots: u16::from_be_bytes([bytes[8], bytes[9]]),
             payload: u32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]),
+            // The other bits are for what later versions can do.
+            immediates: bytes[5] & 1 != 0,
         };
         // Fewer slots than these, and the rules about credits no longer keep both ends going.
         let usable = hello.data_slots >= 2
@@ -218,6 +260,31 @@ mod tests {
     }
 
     #[test]
+    fn a_notice_comes_back_of_its_immediate() {
+        let mut header = Header {
+            consumed: true,
+            truncated: true,
+            data_credit: 0x3fff,
+            control_credit: 0x2001,
+            length: 70_000,
+            ..Header::new(Kind::Written)
+        };
+        assert_eq!(
+            Header::of_immediate(Kind::Written, header.immediate(), 70_000),
+            Some(header)
+        );
+
+        // Credits go on where 14 bits begin anew.
+        for (credit, credited) in [(0x4003_u16, 0x3ffe_u16), (2, 0xfff0), (0xfff0, 0xfff0)] {
+            header.data_credit = credit;
+            let told = Header::of_immediate(Kind::Written, header.immediate(), 1).unwrap();
+            assert_eq!(Header::widened(told.data_credit, credited), credit);
+        }
+
+        assert_eq!(Header::of_immediate(Kind::Data, 1 << 31, 1), None);
+    }
+
+    #[test]
     fn data_has_its_payload() {
         let header = Header {
             length: 3,
@@ -236,6 +303,7 @@ mod tests {
             data_slots: 16,
             control_slots: 16,
             payload: 4096,
+            immediates: true,
         };
         let mut padded = hello.encode().to_vec();
         padded.resize(56, 0);
@@ -261,6 +329,12 @@ mod tests {
         fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
             let _ = Header::parse(&bytes);
             let _ = Hello::parse(&bytes);
+        }
+
+        #[test]
+        fn no_immediate_panics(immediate: u32, length: u64) {
+            let back = Header::of_immediate(Kind::Data, immediate, length);
+            assert!(back.is_none_or(|header| header.immediate() == immediate));
         }
     }
 }

@@ -6,7 +6,10 @@
 //! peer has posted and gives back as its application takes the bytes: a slow receiver holds the
 //! sender back. Large ones do not: either the receiver has advertised a posted buffer and the
 //! sender writes into it (`Advert`, RDMA WRITE, `Written`), or the sender names its memory and the
-//! receiver reads from it once it has a buffer (`Source`, RDMA READ, `ReadDone`).
+//! receiver reads from it once it has a buffer (`Source`, RDMA READ, `ReadDone`). `Data` and the
+//! `Written` of bytes are immediate data of these bytes where the peer's hello has said that it
+//! takes that: a header makes two packets of as many bytes as a packet holds, and a message of its
+//! own is a short packet more, which ends the run that a socket sends.
 //!
 //! *When is an advert valid?* The bytes of the stream have one order, and both ends must agree on
 //! which receive takes which of them. An advert carries the number of `Data` and `Source` messages
@@ -31,13 +34,13 @@ use std::collections::VecDeque;
 
 pub use self::actions::{Action, Expose, Limits, Outcome, Violation};
 use flow::Flow;
-use message::{Header, Kind};
+use message::{HEADER, Header, Kind};
 use receiver::Receiver;
 use sender::Sender;
 
 /// The largest message that is copied through slots although its memory could be read or written
 /// directly.
-const EAGER_SLOTS: u64 = 4;
+const EAGER_SLOTS: u64 = 2;
 /// The smallest buffer worth an advert, in bytes.
 const ADVERT_LEAST: u64 = 8 << 10;
 /// Adverts that may be out at once.
@@ -114,10 +117,30 @@ impl Machine {
     /// Takes a message that arrived in a slot. The slot stays the machine's until a `Repost` gives
     /// it back.
     pub fn message(&mut self, slot: u32, header: &Header) -> Result<(), Violation> {
+        self.take(slot, header, HEADER as u64)
+    }
+
+    /// Takes the immediate data of `length` bytes, which came by SEND in this slot (`Data`) or by
+    /// RDMA WRITE, which took the slot as a message does (`Written`).
+    pub fn immediate(
+        &mut self,
+        slot: u32,
+        kind: Kind,
+        immediate: u32,
+        length: u64,
+    ) -> Result<(), Violation> {
+        let header = Header::of_immediate(kind, immediate, length)
+            .ok_or(Violation("immediate data that mean nothing"))?;
+        let header = self.flow.widened(header);
+        self.take(slot, &header, 0)
+    }
+
+    /// `start`: where in the slot the payload begins.
+    fn take(&mut self, slot: u32, header: &Header, start: u64) -> Result<(), Violation> {
         self.flow.credited(header)?;
         if header.kind == Kind::Data {
             self.flow.data_arrived()?;
-            self.data(slot, header)?;
+            self.data(slot, header, start)?;
         } else {
             self.flow.control_arrived();
             self.actions.push_back(Action::Repost { slot });
@@ -252,6 +275,7 @@ impl Machine {
             header,
             expose,
             payload: None,
+            immediate: None,
         });
     }
 

@@ -2,6 +2,8 @@
 
 use std::ffi::c_void;
 
+use crate::proto::message::Kind;
+
 /// An event of the connection manager.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -49,12 +51,14 @@ pub(crate) struct Work {
     pub lkey: [u32; 2],
     /// The peer's key.
     pub rkey: u32,
-    /// `SEND`, `WRITE`, `READ`.
+    /// `SEND`, `WRITE`, `READ`, `WRITE_IMMEDIATE`, `SEND_IMMEDIATE`.
     pub opcode: u32,
     /// How many pieces there are.
     pub pieces: u32,
     /// `INLINE`.
     pub flags: u32,
+    /// Immediate data of those that have any, in this machine's byte order.
+    pub immediate: u32,
 }
 
 /// A completion.
@@ -65,12 +69,30 @@ pub(crate) struct Completion {
     pub wr_id: u64,
     /// 0 for success.
     pub status: u32,
-    /// Bytes of a message that was received.
+    /// Bytes of a message that was received, or of the RDMA WRITE that told of itself.
     pub length: u32,
+    /// The immediate data that came with it, in this machine's byte order.
+    pub immediate: u32,
+    /// Whether any did: 0, or `OF_SEND` or `OF_WRITE`.
+    pub immediate_of: u32,
 }
 
+impl Completion {
+    /// What its immediate data are about, and they.
+    pub(crate) fn immediate(&self) -> Option<(Kind, u32)> {
+        match self.immediate_of {
+            OF_SEND => Some((Kind::Data, self.immediate)),
+            OF_WRITE => Some((Kind::Written, self.immediate)),
+            _ => None,
+        }
+    }
+}
+
+const OF_SEND: u32 = 1;
+const OF_WRITE: u32 = 2;
+
 const _: () =
-    assert!(size_of::<CmEvent>() == 96 && size_of::<Work>() == 64 && size_of::<Completion>() == 16);
+    assert!(size_of::<CmEvent>() == 96 && size_of::<Work>() == 72 && size_of::<Completion>() == 24);
 
 unsafe extern "C" {
     pub(super) fn xv_cm_channel(fd: *mut i32) -> *mut c_void;

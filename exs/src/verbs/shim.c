@@ -5,6 +5,7 @@
  * In C because many of them are inline functions over tables inside <infiniband/verbs.h>: compiled against the
  * installed headers, they are right for whatever version those are of. Nothing is decided here.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -32,21 +33,24 @@ struct xv_work {
 	uint32_t length[2];
 	uint32_t lkey[2];
 	uint32_t rkey;
-	uint32_t opcode; /* 0 SEND, 1 WRITE, 2 READ */
+	uint32_t opcode; /* 0 SEND, 1 WRITE, 2 READ, 3 WRITE and 4 SEND with immediate data */
 	uint32_t pieces;
 	uint32_t flags; /* 1: inline */
+	uint32_t immediate;
 };
 
 struct xv_completion {
 	uint64_t wr_id;
 	uint32_t status;
 	uint32_t length;
+	uint32_t immediate;
+	uint32_t immediate_of; /* 0: there is none, 1: of a SEND, 2: of an RDMA WRITE */
 };
 
 /* Rust sees these by their layout. */
 _Static_assert(sizeof(struct xv_event) == 96, "xv_event");
-_Static_assert(sizeof(struct xv_work) == 64, "xv_work");
-_Static_assert(sizeof(struct xv_completion) == 16, "xv_completion");
+_Static_assert(sizeof(struct xv_work) == 72, "xv_work");
+_Static_assert(sizeof(struct xv_completion) == 24, "xv_completion");
 
 static int nonblocking(int fd)
 {
@@ -262,6 +266,12 @@ int xv_cq_poll(struct ibv_cq *cq, struct xv_completion *out, int room)
 		out[i].wr_id = wc[i].wr_id;
 		out[i].status = wc[i].status;
 		out[i].length = wc[i].status == IBV_WC_SUCCESS ? wc[i].byte_len : 0;
+		if (wc[i].status == IBV_WC_SUCCESS && wc[i].wc_flags & IBV_WC_WITH_IMM) {
+			out[i].immediate_of = wc[i].opcode == IBV_WC_RECV_RDMA_WITH_IMM ? 2 : 1;
+			out[i].immediate = ntohl(wc[i].imm_data);
+		} else {
+			out[i].immediate_of = 0;
+		}
 	}
 	return count;
 }
@@ -316,6 +326,8 @@ void xv_qp_destroy(struct rdma_cm_id *id)
 
 int xv_post(struct rdma_cm_id *id, const struct xv_work *works, int count)
 {
+	static const enum ibv_wr_opcode opcodes[] = { IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
+						      IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND_WITH_IMM };
 	struct ibv_send_wr wr[CHAIN], *bad;
 	struct ibv_sge sge[CHAIN][2];
 	int i, n;
@@ -335,9 +347,8 @@ int xv_post(struct rdma_cm_id *id, const struct xv_work *works, int count)
 			wr[i].sg_list = sge[i];
 			wr[i].num_sge = works->pieces;
 			wr[i].send_flags = IBV_SEND_SIGNALED | (works->flags & 1 ? IBV_SEND_INLINE : 0);
-			wr[i].opcode = works->opcode == 0   ? IBV_WR_SEND
-				       : works->opcode == 1 ? IBV_WR_RDMA_WRITE
-							    : IBV_WR_RDMA_READ;
+			wr[i].opcode = opcodes[works->opcode];
+			wr[i].imm_data = htonl(works->immediate);
 			wr[i].wr.rdma.remote_addr = works->remote;
 			wr[i].wr.rdma.rkey = works->rkey;
 		}

@@ -18,6 +18,7 @@ pub(crate) const LIMITS: Limits = Limits {
     control_posts: 8,
     rdma_posts: 3,
     piece: 20_000,
+    immediates: false,
 };
 
 #[derive(Arbitrary, Debug)]
@@ -44,6 +45,13 @@ enum Step {
     Finish,
     Stop,
     Gone,
+    Immediate {
+        written: bool,
+        flags: u8,
+        credits: (u8, u8),
+        spare: bool,
+        length: u32,
+    },
 }
 
 /// What the driver has to know of the operations.
@@ -54,7 +62,7 @@ struct Driver {
     receives: Vec<u64>,
     sent: u64,
     received: u64,
-    /// What each receive slot holds: bytes of payload, while the machine has it.
+    /// What each receive slot holds, in bytes, while the machine has it.
     slots: Vec<Option<u64>>,
     posted: usize,
 }
@@ -115,6 +123,23 @@ impl Driver {
         assert!(offset + length <= operations[op as usize]);
     }
 
+    /// Takes immediate data as the connection does, with the slot that they take.
+    fn immediate(
+        &mut self,
+        machine: &mut Machine,
+        kind: Kind,
+        immediate: u32,
+        length: u64,
+    ) -> bool {
+        let Some(slot) = self.slots.iter().position(Option::is_none) else {
+            return true;
+        };
+        self.slots[slot] = Some(length);
+        machine
+            .immediate(slot as u32, kind, immediate, length)
+            .is_ok()
+    }
+
     /// Takes a message as the connection does: it needs a slot that is posted.
     fn message(&mut self, machine: &mut Machine, bytes: &[u8], taken: &mut bool) -> bool {
         let Some(header) = Header::parse(bytes) else {
@@ -123,11 +148,7 @@ impl Driver {
         let Some(slot) = self.slots.iter().position(Option::is_none) else {
             return true;
         };
-        let payload = match header.kind {
-            Kind::Data => header.length,
-            _ => 0,
-        };
-        self.slots[slot] = Some(payload);
+        self.slots[slot] = Some(bytes.len() as u64);
         let good = machine.message(slot as u32, &header).is_ok();
         *taken |= good;
         good
@@ -138,7 +159,13 @@ impl Driver {
 pub fn run(input: &[u8]) -> bool {
     let mut input = Unstructured::new(input);
     let messages = input.arbitrary().unwrap_or(false);
-    drive(Limits { messages, ..LIMITS }, input)
+    let immediates = input.arbitrary().unwrap_or(false);
+    let limits = Limits {
+        messages,
+        immediates,
+        ..LIMITS
+    };
+    drive(limits, input)
 }
 
 /// The same with the limits that follow from what the peer's hello said.
@@ -173,6 +200,22 @@ pub(crate) fn drive(limits: Limits, mut input: Unstructured<'_>) -> bool {
                 driver.receives.push((length % 100_000).into());
                 machine.receive((length % 100_000).into(), fill, exposable);
                 true
+            }
+            Step::Immediate {
+                written,
+                flags,
+                credits,
+                spare,
+                length,
+            } => {
+                let bits = u32::from(flags & 7)
+                    | u32::from(credits.0) << 3
+                    | u32::from(credits.1) << 17
+                    | u32::from(spare) << 31;
+                let kind = if written { Kind::Written } else { Kind::Data };
+                let good = driver.immediate(&mut machine, kind, bits, length.into());
+                taken |= good;
+                good
             }
             Step::Message(bytes) => driver.message(&mut machine, &bytes, &mut taken),
             Step::Sensible {

@@ -27,6 +27,7 @@ pub fn run(input: &[u8]) -> bool {
         peer_data: hello.data_slots,
         peer_control: hello.control_slots,
         payload: u64::from(hello.payload).min(LIMITS.payload),
+        immediates: hello.immediates,
         ..LIMITS
     };
     drive(limits, Unstructured::new(&input[HELLO..]));

@@ -5,17 +5,18 @@ use std::collections::VecDeque;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::super::message::Header;
+use super::super::message::{Header, Kind};
 use super::super::*;
 
 /// A work request on its way, executed in order as a reliable connection does.
 #[derive(Clone, Debug)]
 pub(super) enum Wire {
-    Message(Header, Vec<u8>),
+    Message(Header, Vec<u8>, Option<u32>),
     Write {
         address: u64,
         key: u32,
         bytes: Vec<u8>,
+        immediate: Option<u32>,
     },
     Read {
         op: u64,
@@ -51,7 +52,8 @@ const CONTROL: u16 = 6;
 pub(super) const PAYLOAD: u64 = 256;
 
 impl End {
-    pub(super) fn new(messages: bool) -> Self {
+    /// `immediates`: whether its peer takes them.
+    pub(super) fn new(messages: bool, immediates: bool) -> Self {
         Self {
             machine: Machine::new(Limits {
                 messages,
@@ -64,6 +66,7 @@ impl End {
                 control_posts: 8,
                 rdma_posts: 3,
                 piece: 20_000,
+                immediates,
             }),
             out: VecDeque::new(),
             done: 0,
@@ -101,6 +104,12 @@ impl End {
         &mut self.receives[(op - self.first_receive) as usize].memory
     }
 
+    /// A slot that is posted, which a message or immediate data take.
+    fn posted_slot(&self) -> usize {
+        let posted = self.slots.iter().position(Option::is_none);
+        posted.expect("a slot is posted for each message")
+    }
+
     pub(super) fn act(&mut self) {
         while let Some(action) = self.machine.action() {
             match action {
@@ -108,6 +117,7 @@ impl End {
                     mut header,
                     expose,
                     payload,
+                    immediate,
                 } => {
                     if let Some(Expose::Source(op) | Expose::Sink(op)) = expose {
                         header.key = op as u32;
@@ -115,7 +125,7 @@ impl End {
                     let bytes = payload.map_or(Vec::new(), |(op, offset)| {
                         self.send_memory(op)[offset as usize..][..header.length as usize].to_vec()
                     });
-                    self.out.push_back(Wire::Message(header, bytes));
+                    self.out.push_back(Wire::Message(header, bytes, immediate));
                 }
                 Action::Write {
                     op,
@@ -123,6 +133,7 @@ impl End {
                     length,
                     address,
                     key,
+                    immediate,
                 } => {
                     self.zero_copy += length;
                     let bytes = self.send_memory(op)[offset as usize..][..length as usize].to_vec();
@@ -130,6 +141,7 @@ impl End {
                         address,
                         key,
                         bytes,
+                        immediate,
                     });
                 }
                 Action::Read {
@@ -198,16 +210,21 @@ impl End {
 pub(super) fn execute(from: &mut End, to: &mut End) {
     match from.out.pop_front() {
         None => return,
-        Some(Wire::Message(header, bytes)) => {
-            let slot = to
-                .slots
-                .iter()
-                .position(Option::is_none)
-                .expect("a slot is posted for each message");
+        Some(Wire::Message(header, bytes, Some(immediate))) => {
+            let slot = to.posted_slot();
+            let length = bytes.len() as u64;
+            to.slots[slot] = Some(bytes);
+            to.machine
+                .immediate(slot as u32, header.kind, immediate, length)
+                .unwrap();
+            to.act();
+        }
+        Some(Wire::Message(header, bytes, None)) => {
+            let slot = to.posted_slot();
             let mut message = header.encode().to_vec();
             message.extend(&bytes);
             let header = Header::parse(&message).expect("a message that parses");
-            to.slots[slot] = Some(bytes);
+            to.slots[slot] = Some(message);
             to.machine.message(slot as u32, &header).unwrap();
             to.act();
         }
@@ -215,12 +232,22 @@ pub(super) fn execute(from: &mut End, to: &mut End) {
             address,
             key,
             bytes,
+            immediate,
         }) => {
             // Memory of a receive that is over must not be written: this would index below the
             // first.
             assert!(u64::from(key) >= to.first_receive, "a write after the end");
             to.receive_memory(u64::from(key))[address as usize..][..bytes.len()]
                 .copy_from_slice(&bytes);
+            if let Some(immediate) = immediate {
+                let slot = to.posted_slot();
+                to.slots[slot] = Some(Vec::new());
+                let length = bytes.len() as u64;
+                to.machine
+                    .immediate(slot as u32, Kind::Written, immediate, length)
+                    .unwrap();
+                to.act();
+            }
         }
         Some(Wire::Read {
             op,

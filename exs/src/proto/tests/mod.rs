@@ -11,12 +11,20 @@ use super::message::{Header, Kind};
 use super::*;
 use link::*;
 
+/// Two ends, of which the seed says whether they take notices as immediate data.
+fn ends(messages: bool, seed: u64) -> [End; 2] {
+    [
+        End::new(messages, seed % 4 < 2),
+        End::new(messages, seed % 3 < 1),
+    ]
+}
+
 #[test]
 fn a_stream_arrives_whole_and_in_order() {
     let mut zero_copy = 0;
     for seed in 0..400 {
         let mut rng = StdRng::seed_from_u64(seed);
-        let mut ends = [End::new(false), End::new(false)];
+        let mut ends = ends(false, seed);
         let mut wanted = [Vec::new(), Vec::new()];
         for _ in 0..rng.random_range(1..120) {
             let side = rng.random_range(0..2);
@@ -85,7 +93,7 @@ fn a_stream_arrives_whole_and_in_order() {
 fn messages_keep_their_boundaries() {
     for seed in 0..400 {
         let mut rng = StdRng::seed_from_u64(seed);
-        let mut ends = [End::new(true), End::new(true)];
+        let mut ends = ends(true, seed);
         let parts = seed % 2 == 0;
         let mut wanted: [VecDeque<Vec<u8>>; 2] = Default::default();
         for _ in 0..rng.random_range(1..120) {
@@ -151,7 +159,7 @@ fn messages_keep_their_boundaries() {
 #[test]
 fn a_slow_receiver_holds_the_sender_back() {
     let mut rng = StdRng::seed_from_u64(1);
-    let mut ends = [End::new(false), End::new(false)];
+    let mut ends = ends(false, 0);
     for _ in 0..20 {
         ends[0].send(vec![1; 100], false, false);
     }
@@ -173,7 +181,7 @@ fn stop_at_any_moment_ends_everything() {
     for seed in 0..400 {
         let mut rng = StdRng::seed_from_u64(seed);
         let messages = rng.random();
-        let mut ends = [End::new(messages), End::new(messages)];
+        let mut ends = ends(messages, seed);
         let moment = rng.random_range(0..60);
         for turn in 0..60 {
             let side = rng.random_range(0..2);
@@ -218,7 +226,7 @@ fn stop_at_any_moment_ends_everything() {
 fn a_break_at_any_moment_ends_everything() {
     for seed in 0..400 {
         let mut rng = StdRng::seed_from_u64(seed);
-        let mut ends = [End::new(false), End::new(false)];
+        let mut ends = ends(false, seed);
         let mut wanted = Vec::new();
         for _ in 0..rng.random_range(1..60) {
             let size = length(&mut rng);
@@ -283,7 +291,7 @@ fn nonsense_is_a_violation_at_most() {
 
     for seed in 0..2000 {
         let mut rng = StdRng::seed_from_u64(seed);
-        let mut end = End::new(rng.random());
+        let mut end = End::new(rng.random(), rng.random());
         for _ in 0..60 {
             match rng.random_range(0..8) {
                 0 => end.receive(20_000, rng.random(), rng.random()),

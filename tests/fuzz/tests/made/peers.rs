@@ -7,7 +7,7 @@ use super::steps::{Wanted, short_step};
 use super::wire::captured;
 
 /// How many steps an EXS connection knows.
-const EXS_STEPS: u32 = 8;
+const EXS_STEPS: u32 = 9;
 
 fn exs_send(wanted: Wanted, variant: u32, length: u32, flag: bool) -> Wanted {
     let wanted = wanted
@@ -102,18 +102,31 @@ pub(crate) fn exs() -> Seeds {
     let mut seeds = Seeds::new();
     for (name, header) in exs_messages() {
         for messages in [false, true] {
-            let seed = exs_steps(Wanted::new().flag(messages), &header).done();
+            let begun = Wanted::new().flag(messages).flag(false);
+            let seed = exs_steps(begun, &header).done();
             seeds.insert(format!("{name}-{messages}"), seed);
         }
     }
 
     // Messages with payload are made by the target.
     for length in [1u32, 2, 32, 100, 1000, 2000, 2001, 4096] {
-        let wanted = exs_send(Wanted::new().flag(false), 1, 2000, true);
+        let wanted = exs_send(Wanted::new().number([0; 2]), 1, 2000, true);
         let wanted = wanted.variant(3, EXS_STEPS).byte(1).byte(1).number([0; 2]);
         let wanted = wanted.number(length.to_le_bytes()).byte(0);
         seeds.insert(
             format!("payload-{length}"),
+            wanted.variant(4, EXS_STEPS).done(),
+        );
+    }
+
+    // What comes without a header, and goes out so.
+    for (name, written, length) in [("data", false, 1000_u32), ("written", true, 2000)] {
+        let begun = Wanted::new().flag(false).flag(true);
+        let wanted = exs_send(exs_send(begun, 1, 9000, true), 0, 3000, true);
+        let wanted = wanted.variant(8, EXS_STEPS).flag(written).byte(1);
+        let wanted = wanted.number([0; 3]).number(length.to_le_bytes());
+        seeds.insert(
+            format!("immediate-{name}"),
             wanted.variant(4, EXS_STEPS).done(),
         );
     }
@@ -128,6 +141,7 @@ pub(crate) fn exs_hello() -> Seeds {
         data_slots: 16,
         control_slots: 16,
         payload: 4096,
+        immediates: false,
     };
 
     let hellos = [
@@ -136,6 +150,13 @@ pub(crate) fn exs_hello() -> Seeds {
             "messages",
             Hello {
                 messages: true,
+                ..usual
+            },
+        ),
+        (
+            "immediates",
+            Hello {
+                immediates: true,
                 ..usual
             },
         ),
