@@ -1,6 +1,7 @@
 //! What can be tuned: every number that was chosen, with its unit. What the numbers of the
 //! transport are is in its own `tuning`; what a device promises programs is in `verbs::limits`.
 
+use crate::datapath::held::Gather;
 use ferroce_transport::Duration;
 
 // Who receives: a program's threads or the helper (`driver`, `poll`).
@@ -113,10 +114,21 @@ pub(crate) const MIN_ACK_DELAY: Duration = Duration::from_micros(20);
 /// Payload bytes up to which a request is small: it is one packet, or fewer than a send takes, and
 /// with others it needs fewer sends.
 pub(crate) const SMALL_REQUEST: usize = 32 << 10;
-/// Packets in flight from which on small requests are gathered.
-pub(crate) const GATHER_IN_FLIGHT: u64 = 16;
-/// Small requests gathered at most.
-pub(crate) const GATHER_REQUESTS: u32 = 16;
+/// Small requests are gathered from so many packets in flight on, up to so many.
+pub(crate) const GATHER: Gather = Gather {
+    in_flight: 16,
+    requests: 16,
+};
+/// The same where the program keeps its queue deep and the peer is known: what waits behind packets
+/// that are all lost would wait for a stranger's Local ACK Timeout.
+pub(crate) const GATHER_DEEP: Gather = Gather {
+    in_flight: 1,
+    requests: 32,
+};
+/// From so many on that go out together the queue is deep.
+pub(crate) const DEEP_REQUESTS: u32 = 8;
+/// It no longer is after so many sends in a row of fewer than half of these.
+pub(crate) const SHALLOW_SENDS: u8 = 8;
 /// Their bytes: about what two GSO sends take.
 pub(crate) const GATHER_BYTES: usize = 30 * 4096;
 /// Pieces of registered memory up to so many bytes are copied before they come to a port: cheaper

@@ -127,6 +127,12 @@ impl Qp {
         self.filling.expected = !self.is_unreliable();
     }
 
+    /// Whether the peer may be one of our kind ([`Self::expect_filled`]): on a host whose losses
+    /// are asked after some round trips later, or on this device, where there are none.
+    pub fn knows_its_peer(&self) -> bool {
+        self.filling.expected
+    }
+
     /// What is known of the peer before it has answered.
     pub(crate) fn first_impression(&self) -> Peer {
         match self.introduced {

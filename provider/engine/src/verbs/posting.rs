@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::instrument::{LATENCY, VERBS};
 use crate::locks::MutexGuard;
 use crate::progress::timers;
-use crate::tuning::{GATHER_IN_FLIGHT, SMALL_REQUEST};
+use crate::tuning::SMALL_REQUEST;
 use crate::verbs::qp::{Inner, Qp};
 
 impl Qp {
@@ -99,13 +99,16 @@ impl SendPoster<'_> {
     }
 
     /// Whether what was posted can wait to be sent together with what follows: it is small, and
-    /// enough is on its way that an acknowledgement will soon be the occasion. A ping-pong, or a
-    /// few requests at a time, never waits.
+    /// enough is on its way that an acknowledgement will soon be the occasion. A ping-pong never
+    /// waits, and a few requests at a time only where they were many shortly before.
     fn can_wait(&self) -> bool {
+        let transport = &self.inner.transport;
+        let gather = self.inner.depth.gather(transport.knows_its_peer());
+        let held = self.inner.held.and(self.posted);
         self.largest <= SMALL_REQUEST
-            && self.inner.held.and(self.posted).has_room(self.largest)
-            && self.inner.transport.packets_in_flight() >= GATHER_IN_FLIGHT
-            && self.inner.transport.state() == QpState::Rts
+            && held.has_room(self.largest, gather.requests)
+            && transport.packets_in_flight() >= gather.in_flight
+            && transport.state() == QpState::Rts
     }
 
     /// Requests that the queue still takes.

@@ -12,7 +12,7 @@ use ferroce_transport::{QpAttr, QpCap, QpState, QpType, Time};
 use parking_lot::Mutex;
 
 use crate::datapath::arrival::Arrival;
-use crate::datapath::held::Held;
+use crate::datapath::held::{Depth, Held};
 use crate::datapath::path::Path;
 use crate::datapath::turns::Part;
 use crate::hca::Hca;
@@ -57,6 +57,8 @@ pub(crate) struct Inner {
     pub(crate) part: Part,
     /// Small requests posted since the last time that something was sent.
     pub(crate) held: Held,
+    /// Whether the program keeps many of them under way.
+    pub(crate) depth: Depth,
     /// The PSN that was expected of the peer when the last request was posted.
     pub(crate) expected: u32,
     /// The state that others are told of.

@@ -9,7 +9,7 @@ use ferroce_control::random::random;
 use ferroce_transport::{EarlyMemory, QpCap, QpConfig, QpState, QpType, Time};
 use parking_lot::Mutex;
 
-use crate::datapath::held::Held;
+use crate::datapath::held::{Depth, Held};
 use crate::datapath::turns::Part;
 use crate::error::{Error, Result};
 use crate::hca::Hca;
@@ -217,6 +217,7 @@ impl Inner {
             resume_at: Time::MAX,
             part: Part::None,
             held: Held::default(),
+            depth: Depth::default(),
             expected: 0,
             listed: QpState::Reset,
             heard: false,
