@@ -269,16 +269,15 @@ impl Conn {
         self.look_drained();
     }
 
+    /// Hands it to the machine, or keeps it until there is one.
     fn arrived(&mut self, arrival: Arrival) {
         let Arrival { slot, length, .. } = arrival;
         let taken = match (&mut self.machine, arrival.immediate) {
             (Some(machine), Some((kind, immediate))) => machine
                 .immediate(slot, kind, immediate, length as u64)
                 .is_ok(),
-            (Some(machine), None) => match Header::parse(self.slots.slot(slot, length)) {
-                Some(header) => machine.message(slot, &header).is_ok(),
-                None => false,
-            },
+            (Some(machine), None) => Header::parse(self.slots.slot(slot, length))
+                .is_some_and(|header| machine.message(slot, &header).is_ok()),
             (None, _) => {
                 self.early.push(arrival);
                 true

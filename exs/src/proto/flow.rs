@@ -83,9 +83,8 @@ impl Flow {
     }
 
     pub(super) fn control_sent(&mut self, header: &mut Header) {
-        self.control_sent = self.control_sent.wrapping_add(1);
         self.control_posts += 1;
-        self.tell(header);
+        self.noticed(header);
     }
 
     /// A control message goes out as the immediate data of an RDMA WRITE: it takes a slot of the

@@ -12,6 +12,10 @@ const MAGIC: [u8; 4] = *b"EXS1";
 
 /// Bits of each credit in an immediate: more than there are slots, which a hello limits.
 const CREDIT_BITS: u32 = 14;
+const CREDIT_MASK: u16 = (1 << CREDIT_BITS) - 1;
+/// Where the control credit begins in one, and the data credit.
+const CONTROL_AT: u32 = 3;
+const DATA_AT: u32 = CONTROL_AT + CREDIT_BITS;
 
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,13 +105,9 @@ impl Header {
 
     /// The bytes that go out.
     pub fn encode(&self) -> [u8; HEADER] {
-        let flags = u8::from(self.end)
-            | u8::from(self.consumed) << 1
-            | u8::from(self.truncated) << 2
-            | u8::from(self.fill) << 3;
         let mut bytes = [0; HEADER];
         bytes[0] = self.kind as u8;
-        bytes[1] = flags;
+        bytes[1] = self.flags();
         bytes[2..4].copy_from_slice(&self.data_credit.to_be_bytes());
         bytes[4..6].copy_from_slice(&self.control_credit.to_be_bytes());
         bytes[8..16].copy_from_slice(&self.length.to_be_bytes());
@@ -115,6 +115,13 @@ impl Header {
         bytes[24..28].copy_from_slice(&self.key.to_be_bytes());
         bytes[28..32].copy_from_slice(&self.items.to_be_bytes());
         bytes
+    }
+
+    fn flags(&self) -> u8 {
+        u8::from(self.end)
+            | u8::from(self.consumed) << 1
+            | u8::from(self.truncated) << 2
+            | u8::from(self.fill) << 3
     }
 
     /// Reads a whole message; a `Data` message must have as much behind its header as it says.
@@ -148,24 +155,23 @@ impl Header {
     /// of the control and of the data credit.
     pub fn immediate(&self) -> u32 {
         debug_assert!(matches!(self.kind, Kind::Data | Kind::Written));
-        let credit = |credit: u16| u32::from(credit) & ((1 << CREDIT_BITS) - 1);
-        u32::from(self.end)
-            | u32::from(self.consumed) << 1
-            | u32::from(self.truncated) << 2
-            | credit(self.control_credit) << 3
-            | credit(self.data_credit) << (3 + CREDIT_BITS)
+        let credit = |credit: u16| u32::from(credit & CREDIT_MASK);
+        // The fourth flag is an advert's.
+        u32::from(self.flags())
+            | credit(self.control_credit) << CONTROL_AT
+            | credit(self.data_credit) << DATA_AT
     }
 
     /// The `Data` of a SEND, or the `Written` of an RDMA WRITE, of `length` bytes with this
     /// immediate data; its credits are those of a message modulo 2^14.
     pub fn of_immediate(kind: Kind, immediate: u32, length: u64) -> Option<Self> {
-        let credit = |bits: u32| bits as u16 & ((1 << CREDIT_BITS) - 1);
-        (immediate >> (3 + 2 * CREDIT_BITS) == 0).then(|| Self {
+        let credit = |at: u32| (immediate >> at) as u16 & CREDIT_MASK;
+        (immediate >> (DATA_AT + CREDIT_BITS) == 0).then(|| Self {
             end: immediate & 1 != 0,
             consumed: immediate & 2 != 0,
             truncated: immediate & 4 != 0,
-            control_credit: credit(immediate >> 3),
-            data_credit: credit(immediate >> (3 + CREDIT_BITS)),
+            control_credit: credit(CONTROL_AT),
+            data_credit: credit(DATA_AT),
             length,
             ..Self::new(kind)
         })
@@ -174,7 +180,7 @@ impl Header {
     /// A credit of an immediate as a message would have it, `credited` being the last that is
     /// known.
     pub fn widened(credit: u16, credited: u16) -> u16 {
-        credited.wrapping_add(credit.wrapping_sub(credited) & ((1 << CREDIT_BITS) - 1))
+        credited.wrapping_add(credit.wrapping_sub(credited) & CREDIT_MASK)
     }
 }
 

@@ -21,10 +21,10 @@ pub(crate) const SEND: u32 = 0;
 pub(crate) const WRITE: u32 = 1;
 /// RDMA READ.
 pub(crate) const READ: u32 = 2;
-/// SEND with immediate data.
-pub(crate) const SEND_IMMEDIATE: u32 = 4;
 /// RDMA WRITE with immediate data, which takes a receive at the peer.
 pub(crate) const WRITE_IMMEDIATE: u32 = 3;
+/// SEND with immediate data.
+pub(crate) const SEND_IMMEDIATE: u32 = 4;
 /// A flag of [`Work`]: the bytes are copied when it is posted.
 pub(crate) const INLINE: u32 = 1;
 

@@ -193,9 +193,9 @@ mod tests {
     #[test]
     fn who_has_a_port_is_named() {
         let own = format!("(process {})", std::process::id());
-        // Others take any port that is free, and this one as soon as it is given up: the address is
-        // this test's alone.
-        for ip in ["127.83.11.7", "0.0.0.0", "::1"] {
+        // Others take any port that is free, and this one as soon as it is given up.
+        const ALONE_HERE: &str = "127.83.11.7";
+        for ip in [ALONE_HERE, "0.0.0.0", "::1"] {
             let Ok(socket) = UdpSocket::bind((ip, 0)) else {
                 eprintln!("skipped: there is no {ip} here");
                 continue;
@@ -209,7 +209,7 @@ mod tests {
                 "{ip}: {at:?}"
             );
 
-            let asked = if ip == "::1" { "::1" } else { "127.83.11.7" };
+            let asked = if ip == "::1" { "::1" } else { ALONE_HERE };
             let found = of_udp(SocketAddr::new(asked.parse().unwrap(), port));
             assert!(found.contains(&own), "{ip}: {found}");
             assert!(!has_ended(SocketAddr::new(asked.parse().unwrap(), port)));

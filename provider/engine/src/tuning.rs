@@ -1,7 +1,6 @@
 //! What can be tuned: every number that was chosen, with its unit. What the numbers of the
 //! transport are is in its own `tuning`; what a device promises programs is in `verbs::limits`.
 
-use crate::datapath::held::Gather;
 use ferroce_transport::Duration;
 
 // Who receives: a program's threads or the helper (`driver`, `poll`).
@@ -114,6 +113,14 @@ pub(crate) const MIN_ACK_DELAY: Duration = Duration::from_micros(20);
 /// Payload bytes up to which a request is small: it is one packet, or fewer than a send takes, and
 /// with others it needs fewer sends.
 pub(crate) const SMALL_REQUEST: usize = 32 << 10;
+/// When small requests wait, and for how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gather {
+    /// Packets in flight, at least: an acknowledgement will be the occasion to send.
+    pub(crate) in_flight: u64,
+    /// Requests that wait at most.
+    pub(crate) requests: u32,
+}
 /// Small requests are gathered from so many packets in flight on, up to so many.
 pub(crate) const GATHER: Gather = Gather {
     in_flight: 16,
@@ -125,12 +132,12 @@ pub(crate) const GATHER_DEEP: Gather = Gather {
     in_flight: 1,
     requests: 32,
 };
+/// Bytes of gathered requests at most: about what two GSO sends take.
+pub(crate) const GATHER_BYTES: usize = 30 * 4096;
 /// From so many on that go out together the queue is deep.
 pub(crate) const DEEP_REQUESTS: u32 = 8;
-/// It no longer is after so many sends in a row of fewer than half of these.
+/// It no longer is after so many sends of fewer than half of these, with none of so many between.
 pub(crate) const SHALLOW_SENDS: u8 = 8;
-/// Their bytes: about what two GSO sends take.
-pub(crate) const GATHER_BYTES: usize = 30 * 4096;
 /// Pieces of registered memory up to so many bytes are copied before they come to a port: cheaper
 /// than one more iovec. Longer ones are where the program has them, and may be unmapped.
 pub(crate) const COPY_LIMIT: usize = 256;

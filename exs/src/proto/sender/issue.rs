@@ -98,8 +98,7 @@ impl Machine {
             ..Header::new(Kind::Written)
         };
 
-        let noticed = self.limits.immediates && length > 0;
-        let immediate = noticed.then(|| {
+        let immediate = (self.limits.immediates && length > 0).then(|| {
             self.flow.noticed(&mut header);
             header.immediate()
         });
@@ -118,7 +117,7 @@ impl Machine {
             });
         }
 
-        if !noticed {
+        if immediate.is_none() {
             self.control(header, None);
         }
 

@@ -110,6 +110,16 @@ impl End {
         posted.expect("a slot is posted for each message")
     }
 
+    /// Takes immediate data of `length` bytes, with the slot that they take.
+    fn immediate(&mut self, kind: Kind, immediate: u32, length: usize, slot_has: Vec<u8>) {
+        let slot = self.posted_slot();
+        self.slots[slot] = Some(slot_has);
+        self.machine
+            .immediate(slot as u32, kind, immediate, length as u64)
+            .unwrap();
+        self.act();
+    }
+
     pub(super) fn act(&mut self) {
         while let Some(action) = self.machine.action() {
             match action {
@@ -211,13 +221,7 @@ pub(super) fn execute(from: &mut End, to: &mut End) {
     match from.out.pop_front() {
         None => return,
         Some(Wire::Message(header, bytes, Some(immediate))) => {
-            let slot = to.posted_slot();
-            let length = bytes.len() as u64;
-            to.slots[slot] = Some(bytes);
-            to.machine
-                .immediate(slot as u32, header.kind, immediate, length)
-                .unwrap();
-            to.act();
+            to.immediate(header.kind, immediate, bytes.len(), bytes);
         }
         Some(Wire::Message(header, bytes, None)) => {
             let slot = to.posted_slot();
@@ -240,13 +244,7 @@ pub(super) fn execute(from: &mut End, to: &mut End) {
             to.receive_memory(u64::from(key))[address as usize..][..bytes.len()]
                 .copy_from_slice(&bytes);
             if let Some(immediate) = immediate {
-                let slot = to.posted_slot();
-                to.slots[slot] = Some(Vec::new());
-                let length = bytes.len() as u64;
-                to.machine
-                    .immediate(slot as u32, Kind::Written, immediate, length)
-                    .unwrap();
-                to.act();
+                to.immediate(Kind::Written, immediate, bytes.len(), Vec::new());
             }
         }
         Some(Wire::Read {

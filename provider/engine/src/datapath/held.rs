@@ -1,15 +1,6 @@
 //! Small requests that wait for company.
 
-use crate::tuning::{DEEP_REQUESTS, GATHER, GATHER_BYTES, GATHER_DEEP, SHALLOW_SENDS};
-
-/// When small requests wait, and for how many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Gather {
-    /// Packets in flight, at least: an acknowledgement will be the occasion to send.
-    pub(crate) in_flight: u64,
-    /// Requests that wait at most.
-    pub(crate) requests: u32,
-}
+use crate::tuning::{DEEP_REQUESTS, GATHER, GATHER_BYTES, GATHER_DEEP, Gather, SHALLOW_SENDS};
 
 /// Requests that wait to be sent together with what follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
