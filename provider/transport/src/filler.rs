@@ -2,19 +2,22 @@
 //!
 //! The kernel takes several packets in one call, and passes them on as one, only if they are of one
 //! length. The first of an RDMA WRITE is longer than those that follow by its RETH, the first of a
-//! READ's answer by its AETH. Between two ends that both know it the others are filled up to that
-//! length behind their payload (`docs/wire.md`), so that several messages go out together.
+//! READ's answer by its AETH, and the last of most messages is shorter than the others. Between two
+//! ends that both know it they are filled up to the first's length behind their payload
+//! (`docs/wire.md`), so that several messages go out together.
 //!
 //! Who understands it shows that in all packets that cannot be filled. Nothing of it is shown to a
 //! peer that nobody says is of our kind.
 
-use ferroce_wire::{Packet, opcode};
+use ferroce_wire::{Bth, Filler, Packet, opcode};
 
 /// What a queue pair knows of filled packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Filling {
     /// The peer may be one that understands them, as does this side.
     pub(crate) expected: bool,
+    /// It is on this machine.
+    pub(crate) near: bool,
     /// It does: its responder has shown it, and its requester.
     by_responder: bool,
     by_requester: bool,
@@ -29,6 +32,7 @@ impl Filling {
         Fill {
             shown: self.expected,
             wanted: self.worth_it && self.by_responder,
+            near: self.near,
         }
     }
 
@@ -38,6 +42,7 @@ impl Filling {
         Fill {
             shown: self.expected,
             wanted: self.worth_it && self.by_requester,
+            near: self.near,
         }
     }
 
@@ -47,7 +52,7 @@ impl Filling {
         if !packet.bth.filled || !self.expected {
             return None;
         }
-        if packet.info.filler > 0 {
+        if packet.info.filler != Filler::None {
             return Some(packet.without_filler());
         }
         match packet.info.is_response() {
@@ -64,16 +69,46 @@ pub(crate) struct Fill {
     /// This side shows that it understands filled packets.
     pub(crate) shown: bool,
     wanted: bool,
+    near: bool,
 }
 
+/// The shortest filler that says its own length.
+const LEAST_COUNTED: i64 = 2;
+
 impl Fill {
-    /// [`Bth::filled`](ferroce_wire::Bth::filled) of a packet. `full`: its payload is as long as
-    /// can be; others end a run anyway.
+    /// Whether the last packet of a message of `packets` that has `len` bytes is to be filled,
+    /// however short it is: what `follows` can go out with it then. Else it ends a run anyway. A
+    /// line may be slower than the processor that makes the packets, so it carries data instead.
+    #[inline]
+    pub(crate) fn levels(self, packets: u64, follows: bool) -> bool {
+        self.wanted && self.near && packets > 1 && follows
+    }
+
+    /// Pad count, bit and filler of a packet with `len` bytes of payload, where the path MTU is
+    /// `mtu`. `level`: it is filled though its payload is shorter than that.
     #[inline(always)]
-    pub(crate) fn bit(self, opcode: u8, full: bool) -> bool {
-        match opcode::info(opcode) {
-            Some(info) if info.filler > 0 => self.wanted && full,
-            _ => self.shown,
+    pub(crate) fn apply(self, bth: &mut Bth, len: u32, mtu: u32, level: bool) -> u16 {
+        let filler = match opcode::info(bth.opcode).map_or(Filler::None, |info| info.filler) {
+            Filler::None => {
+                bth.filled = self.shown;
+                bth.pad = Bth::pad_for(len as usize);
+                return 0;
+            }
+            Filler::Fixed(shorter) => i64::from(shorter),
+            Filler::Counted(shorter) => {
+                match i64::from(mtu) + i64::from(shorter) - i64::from(len) {
+                    room if room >= LEAST_COUNTED => room,
+                    _ => 0,
+                }
+            }
+        };
+        bth.filled = self.wanted && filler > 0 && (level || len == mtu);
+        match bth.filled {
+            true => filler as u16,
+            false => {
+                bth.pad = Bth::pad_for(len as usize);
+                0
+            }
         }
     }
 }

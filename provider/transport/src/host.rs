@@ -113,7 +113,7 @@ pub enum Gather<'a> {
     },
 }
 
-/// An outgoing packet. Pad count and ICRC are the sink's to compute.
+/// An outgoing packet. Pad, filler and ICRC are the sink's to make.
 #[derive(Clone, Copy, Debug)]
 pub struct TxPacket<'a> {
     /// Base transport header; `pad` is already right for the payload length.
@@ -122,6 +122,8 @@ pub struct TxPacket<'a> {
     pub ext: Ext,
     /// The payload.
     pub payload: Gather<'a>,
+    /// Bytes behind it that fill the packet ([`Bth::filled`]).
+    pub filler: u16,
     /// Sent before (a retransmission, or a replayed response): gather a stable copy.
     pub again: bool,
     /// UD: the host's token for the address handle that says where to. `None`: to the connected

@@ -47,15 +47,16 @@ impl<'a> Maker<'a> {
         let len = mtu.min(wqe.len - offset);
         let (first, last) = (psn == wqe.first, psn + 1 == wqe.end);
         let (opcode, ext) = message_headers(wqe, first, last, self.base);
+        let mut bth = Bth {
+            solicited: last && wqe.flags.contains(SendFlags::SOLICITED),
+            ..self.bth(opcode, psn, ack_req)
+        };
+        let filler = self.fill.apply(&mut bth, len, mtu, wqe.level);
         let packet = TxPacket {
-            bth: Bth {
-                solicited: last && wqe.flags.contains(SendFlags::SOLICITED),
-                pad: Bth::pad_for(len as usize),
-                filled: self.fill.bit(opcode, len == mtu),
-                ..self.bth(opcode, psn, ack_req)
-            },
+            bth,
             ext,
             payload: self.sq.gather(wqe, offset, len),
+            filler,
             again,
             ah: None,
             srq: 0,
@@ -92,6 +93,7 @@ impl<'a> Maker<'a> {
                 ..Ext::default()
             },
             payload: Gather::None,
+            filler: 0,
             again,
             ah: None,
             srq: 0,
@@ -150,6 +152,7 @@ impl<'a> Maker<'a> {
             bth: self.bth(opcode | self.base, psn, true),
             ext,
             payload,
+            filler: 0,
             again,
             ah: None,
             srq: 0,

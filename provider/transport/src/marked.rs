@@ -45,6 +45,7 @@ impl Qp {
             },
             ext: Ext::default(),
             payload: Gather::Bytes(&[0; 16]),
+            filler: 0,
             again: false,
             ah: None,
             srq: 0,

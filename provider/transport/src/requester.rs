@@ -129,12 +129,12 @@ impl SendWqe {
 
     /// The window's accounting before the message's packet `k`.
     pub(crate) fn cost_at(&self, k: u64, mtu: u32) -> u64 {
-        let whole = u64::from(self.len).max(MIN_MESSAGE_COST);
+        let packets = self.end - self.first;
         self.cost
-            + if k >= self.end - self.first {
-                whole
+            + if k >= packets && !self.level {
+                u64::from(self.len).max(MIN_MESSAGE_COST)
             } else {
-                k * u64::from(mtu)
+                k.min(packets) * u64::from(mtu)
             }
     }
 }
@@ -337,10 +337,13 @@ impl Qp {
                 None
             };
             let (first, cost, is_read) = (self.req.max, self.req.next_cost, wqe.is_read());
+            let fill = self.filling.of_requests();
+            let level = fill.levels(packets, self.sq.end() > seq + 1);
             if let Some(wqe) = self.sq.wqe_mut(seq) {
                 wqe.first = first;
                 wqe.end = first + packets;
                 wqe.cost = cost;
+                wqe.level = level;
             }
             self.req.started += 1;
             if let Some(status) = refused {

@@ -120,6 +120,11 @@ impl Resources {
         self.owed > 0
     }
 
+    /// Is one owed after the first?
+    pub(crate) fn more_are_owed(&self) -> bool {
+        self.owed > 1
+    }
+
     /// The record whose answer is owed first.
     pub(crate) fn first_owed(&mut self) -> Option<&mut Resource> {
         if self.owed == 0 {

@@ -81,6 +81,7 @@ impl Qp {
                 ..Ext::default()
             },
             payload: Gather::None,
+            filler: 0,
             again: false,
             ah: None,
             srq: 0,
@@ -103,6 +104,7 @@ impl Qp {
                 ..Ext::default()
             },
             payload: Gather::Bytes(bitmap),
+            filler: 0,
             again: false,
             ah: None,
             srq: 0,
@@ -124,10 +126,12 @@ impl Qp {
         let mtu = self.attr.path_mtu;
         let base = self.response_bth(0, Psn::new(0), 0); // its opcode is the service's first
         let fill = self.filling.of_responses();
+        let follows = self.resp.resources.more_are_owed();
         let Some(r) = self.resp.resources.first_owed() else {
             return;
         };
 
+        let level = fill.levels(r.count.into(), follows);
         let aeth = Some(Aeth::new(Syndrome::Ack(credits), r.msn));
         while r.is_owed() && !budget.is_spent() {
             let psn = r.first.add(r.next);
@@ -181,18 +185,18 @@ impl Qp {
                 }
             };
 
-            let bth = Bth {
+            let mut bth = Bth {
                 opcode: opcode | base.opcode,
                 psn: psn.value(),
-                pad: Bth::pad_for(len as usize),
-                filled: fill.bit(opcode, len == mtu),
                 ..base
             };
+            let filler = fill.apply(&mut bth, len, mtu, level);
 
             if let Err(error) = sink.packet(&TxPacket {
                 bth,
                 ext,
                 payload,
+                filler,
                 again,
                 ah: None,
                 srq: r.srq,

@@ -123,8 +123,10 @@ impl Qp {
 
     /// The peer may be one that understands filled packets, until the next RESET: from now on it is
     /// shown that this side does, and those that it sends are taken. Unreliable services have none.
-    pub fn expect_filled(&mut self) {
+    /// `near`: no line is between, on which what fills short packets would take the place of data.
+    pub fn expect_filled(&mut self, near: bool) {
         self.filling.expected = !self.is_unreliable();
+        self.filling.near = near;
     }
 
     /// Whether the peer may be one of our kind ([`Self::expect_filled`]): on a host whose losses

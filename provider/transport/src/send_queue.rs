@@ -38,6 +38,9 @@ pub(crate) struct SendWqe {
     pub end: u64,
     /// Position of its first byte in the window's accounting.
     pub cost: u64,
+    /// Its last packet is filled, however short it is, or may be (of a READ the last response);
+    /// from its start on.
+    pub level: bool,
 }
 
 impl SendWqe {
@@ -164,6 +167,7 @@ impl SendQueue {
             first: 0,
             end: 0,
             cost: 0,
+            level: false,
         });
     }
 

@@ -209,6 +209,7 @@ impl Qp {
                 bth,
                 ext,
                 payload: sq.gather(wqe, offset, len),
+                filler: 0,
                 again: false,
                 ah,
                 srq: 0,

@@ -34,10 +34,9 @@ pub struct Bth {
     /// The sender understands selective acknowledgements: one of seven reserved bits, of which
     /// others take no notice.
     pub selective: bool,
-    /// The next of those bits. In a packet whose opcode has a
-    /// [filler](crate::opcode::OpcodeInfo::filler): so many zero bytes stand behind its payload, so
-    /// that the message's packets are of one length. In others: the sender understands such
-    /// packets.
+    /// The third of those bits. In a packet whose opcode has a
+    /// [filler](crate::opcode::OpcodeInfo::filler): zero bytes stand behind its payload, so that
+    /// the message's packets are of one length. In others: the sender understands such packets.
     pub filled: bool,
     /// Packet sequence number, 24 bits.
     pub psn: u32,
@@ -72,7 +71,7 @@ impl Bth {
             dest_qp: raw.variant_dest_qp.number(),
             ack_req: raw.ack_psn.byte() & 0x80 != 0,
             selective: raw.ack_psn.byte() & 0x40 != 0,
-            filled: raw.ack_psn.byte() & 0x20 != 0,
+            filled: raw.ack_psn.byte() & 0x10 != 0,
             psn: raw.ack_psn.number(),
         })
     }
@@ -87,7 +86,7 @@ impl Bth {
         let variant = u8::from(self.fecn) << 7 | u8::from(self.becn) << 6;
         let asks = u8::from(self.ack_req) << 7
             | u8::from(self.selective) << 6
-            | u8::from(self.filled) << 5;
+            | u8::from(self.filled) << 4;
         let raw = RawBth {
             opcode_flags_pkey: first.into(),
             variant_dest_qp: ByteAnd24::new(variant, self.dest_qp),

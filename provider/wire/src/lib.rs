@@ -55,7 +55,7 @@ pub use grh::Grh;
 pub use lrh::Lrh;
 pub use mad::MadHeader;
 pub use octets::Octets;
-pub use opcode::{HeaderSet, OpcodeInfo, Operation, PayloadRule, Position, Service};
+pub use opcode::{Filler, HeaderSet, OpcodeInfo, Operation, PayloadRule, Position, Service};
 pub use packet::{Header, Packet, ParseError};
 pub use psn::Psn;
 

@@ -144,20 +144,44 @@ pub struct OpcodeInfo {
     pub payload: PayloadRule,
     /// Bytes of BTH and extended headers.
     pub header_len: u8,
-    /// Bytes by which the headers are shorter than those of the message's first packet, of packets
-    /// behind the first of an RDMA WRITE and between the first and the last READ response; 0 of
-    /// all others.
-    pub filler: u8,
+    /// Whether the packet can be [filled](crate::bth::Bth::filled), and to what length.
+    pub filler: Filler,
+}
+
+/// How a packet is brought to the length of its message's first, whose payload is the path MTU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Filler {
+    /// Not at all: it begins a message, or is as long.
+    None,
+    /// Its payload is the path MTU, too. By so many bytes its headers are shorter.
+    Fixed(u8),
+    /// Its payload ends the message, so what fills it says its own length. By so many bytes its
+    /// headers are shorter than the first packet's; they may be longer.
+    Counted(i8),
 }
 
 /// See [`OpcodeInfo::filler`].
-const fn filler(operation: Operation, position: Position, headers: HeaderSet) -> u8 {
-    let first = match (operation, position) {
-        (Operation::Write, Position::Middle | Position::Last) => HeaderSet::RETH,
-        (Operation::ReadResponse, Position::Middle) => HeaderSet::AETH,
-        _ => return 0,
+const fn filler(
+    service: Service,
+    operation: Operation,
+    position: Position,
+    headers: HeaderSet,
+) -> Filler {
+    let first = match operation {
+        Operation::Send => NONE,
+        Operation::Write => HeaderSet::RETH,
+        Operation::ReadResponse => HeaderSet::AETH,
+        _ => return Filler::None,
     };
-    (first.bytes() - headers.difference(HeaderSet::XRCETH).bytes()) as u8
+    let own = headers.difference(HeaderSet::XRCETH);
+    let shorter = first.bytes() as i8 - own.bytes() as i8;
+    match (service, position) {
+        (Service::Rc | Service::Xrc, Position::Middle) if shorter > 0 => {
+            Filler::Fixed(shorter as u8)
+        }
+        (Service::Rc | Service::Xrc, Position::Last) => Filler::Counted(shorter),
+        _ => Filler::None,
+    }
 }
 
 impl OpcodeInfo {
@@ -238,7 +262,7 @@ macro_rules! opcodes {
                     headers,
                     payload: PayloadRule::$payload,
                     header_len: (crate::bth::LEN + headers.bytes()) as u8,
-                    filler: filler(Operation::$operation, Position::$position, headers),
+                    filler: filler(Service::$service, Operation::$operation, Position::$position, headers),
                 });
             )*
             table

@@ -47,9 +47,23 @@ fn rows_agree_with_themselves() {
 
 #[test]
 fn with_their_filler_the_packets_of_a_message_are_of_one_length() {
-    let whole = |opcode| info(opcode).map(|row| row.header_len + row.filler);
+    let whole = |opcode| {
+        let row = info(opcode).expect("a row");
+        let shorter = match row.filler {
+            Filler::None => 0,
+            Filler::Fixed(shorter) => shorter as i8,
+            Filler::Counted(shorter) => shorter,
+        };
+        row.header_len as i8 + shorter
+    };
     let alike: [&[u8]; 5] = [
-        &[RC_SEND_FIRST, RC_SEND_MIDDLE, RC_SEND_LAST],
+        &[
+            RC_SEND_FIRST,
+            RC_SEND_MIDDLE,
+            RC_SEND_LAST,
+            RC_SEND_LAST_IMM,
+            RC_SEND_LAST_INV,
+        ],
         &[
             RC_WRITE_FIRST,
             RC_WRITE_MIDDLE,
@@ -77,8 +91,10 @@ fn with_their_filler_the_packets_of_a_message_are_of_one_length() {
         let first = whole(opcodes[0]);
         assert!(opcodes.iter().all(|&opcode| whole(opcode) == first));
     }
-    // And those that begin a message are as they always were.
-    assert!(all().all(|row| row.filler == 0 || !row.begins()));
+    // Those that begin a message say that their sender understands filled packets, and nobody else
+    // fills any.
+    let reliable = |row: &OpcodeInfo| matches!(row.service, Service::Rc | Service::Xrc);
+    assert!(all().all(|row| row.filler == Filler::None || !row.begins() && reliable(row)));
 }
 
 #[test]

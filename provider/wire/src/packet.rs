@@ -5,9 +5,12 @@
 //! how long a payload is: that depends on the path MTU, and a responder owes the sender of a wrong
 //! length a NAK.
 
-use crate::opcode::{self, HeaderSet, OpcodeInfo, PayloadRule};
+use crate::opcode::{self, Filler, HeaderSet, OpcodeInfo, PayloadRule};
 use crate::selective::MAX_BITMAP;
 use crate::{Bth, Ext, ICRC_LEN, Octets, bth, mtu};
+
+/// Bytes that say how long the filler of a last packet is, big-endian, at its end.
+const COUNT_LEN: usize = 2;
 
 /// A parsed packet. The payload is borrowed from the datagram, without pad and ICRC.
 #[derive(Clone, Copy, Debug)]
@@ -110,11 +113,29 @@ impl<'a> Packet<'a> {
     /// whoever goes by it for more than to look has to know that the sender fills packets.
     #[inline]
     pub fn filler(&self) -> usize {
-        let filler = usize::from(self.info.filler);
-        let payload = self.payload.len().saturating_sub(filler) as u32;
-        match self.bth.filled && mtu::bytes(mtu::code(payload)) == Some(payload) {
-            true => filler,
-            false => 0,
+        let len = self.payload.len() as i64;
+        let (full, filler) = match (self.bth.filled, self.info.filler) {
+            (false, _) | (_, Filler::None) => return 0,
+            (true, Filler::Fixed(shorter)) => (len - i64::from(shorter), usize::from(shorter)),
+            (true, Filler::Counted(shorter)) => (len - i64::from(shorter), self.counted()),
+        };
+        match u32::try_from(full) {
+            Ok(full) if mtu::bytes(mtu::code(full)) == Some(full) => filler,
+            _ => 0,
+        }
+    }
+
+    /// How many bytes of the payload's end the last two say that they fill the packet; 0 if they
+    /// cannot be so many, themselves included, as a last packet has a payload.
+    fn counted(&self) -> usize {
+        let len = self.payload.len();
+        let mut count = [0; COUNT_LEN];
+        if len > COUNT_LEN {
+            self.payload.part(len - COUNT_LEN..len).copy_to(&mut count);
+        }
+        match usize::from(u16::from_be_bytes(count)) {
+            filler if (COUNT_LEN..len).contains(&filler) => filler,
+            _ => 0,
         }
     }
 
@@ -124,11 +145,18 @@ impl<'a> Packet<'a> {
         self.payload.part(0..self.payload.len() - self.filler())
     }
 
-    /// The packet without what fills it.
+    /// The packet without what fills it, as its pad would be then.
     #[must_use]
     pub fn without_filler(&self) -> Packet<'a> {
+        let payload = self.content();
+        let pad = Bth::pad_for(payload.len());
+        let bth = match payload.len() == self.payload.len() {
+            true => self.bth,
+            false => Bth { pad, ..self.bth },
+        };
         Packet {
-            payload: self.content(),
+            bth,
+            payload,
             ..*self
         }
     }
@@ -151,14 +179,32 @@ impl Header {
         opcode::info(self.bth.opcode).map_or(bth::LEN, |info| usize::from(info.header_len))
     }
 
-    /// Zero bytes that stand between payload and ICRC: the pad, and what fills the packet.
+    /// Bytes that stand between payload and ICRC: the pad, and `filler` that fill the packet
+    /// ([`Bth::filled`]).
     #[inline]
-    pub fn tail(&self) -> usize {
-        let filler = match self.bth.filled {
-            true => opcode::info(self.bth.opcode).map_or(0, |info| info.filler),
-            false => 0,
-        };
+    pub fn tail_len(&self, filler: u16) -> usize {
         usize::from(self.bth.pad) + usize::from(filler)
+    }
+
+    /// Writes them to the front of `out` and returns [how many](Self::tail_len) they are: zeros,
+    /// but that a filled last packet's end with the number of those that fill it.
+    ///
+    /// # Panics
+    /// If `out` is shorter.
+    #[inline]
+    pub fn emit_tail(&self, filler: u16, out: &mut [u8]) -> usize {
+        let len = self.tail_len(filler);
+        let out = &mut out[..len];
+        out.fill(0);
+        if usize::from(filler) >= COUNT_LEN && self.is_counted() {
+            out[len - COUNT_LEN..].copy_from_slice(&filler.to_be_bytes());
+        }
+        len
+    }
+
+    fn is_counted(&self) -> bool {
+        let info = opcode::info(self.bth.opcode);
+        info.is_some_and(|info| matches!(info.filler, Filler::Counted(_)))
     }
 
     /// Writes the headers to the front of `out` and returns their length. An opcode that is not in

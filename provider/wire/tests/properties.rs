@@ -78,6 +78,26 @@ fn packet() -> impl Strategy<Value = (Header, Vec<u8>)> {
     })
 }
 
+/// The header of a packet that can be filled, at least as much payload as it has, and the path MTU.
+fn fillable() -> impl Strategy<Value = (Header, Vec<u8>, usize)> {
+    let rows: Vec<_> = opcode::all()
+        .filter(|row| row.filler != Filler::None)
+        .collect();
+    let mtu = proptest::sample::select(vec![256usize, 512, 1024, 2048, 4096]);
+    (proptest::sample::select(rows), mtu).prop_flat_map(|(info, mtu)| {
+        let header = (bth(info.opcode, 0), ext(info.headers)).prop_map(|(mut bth, ext)| {
+            bth.filled = true;
+            Header { bth, ext }
+        });
+        let len = match info.filler {
+            Filler::Counted(_) => 1..=mtu,
+            _ => mtu..=mtu,
+        };
+        let payload = len.prop_flat_map(|len| proptest::collection::vec(any::<u8>(), len));
+        (header, payload, Just(mtu))
+    })
+}
+
 fn flow() -> impl Strategy<Value = Flow> {
     let v4 = any::<(u32, u32, u16, u16)>().prop_map(|(src, dst, sport, dport)| {
         Flow::v4(Ipv4Addr::from(src), Ipv4Addr::from(dst), sport, dport)
@@ -135,6 +155,31 @@ proptest! {
         prop_assert_eq!(parsed.ext, header.ext);
         prop_assert_eq!(parsed.payload, &payload[..]);
         prop_assert_eq!(flow.verify(&bytes, id), Verdict::Exact);
+    }
+
+    #[test]
+    fn what_fills_a_packet_is_not_its_content((header, payload, mtu) in fillable(), flow in flow(), id: u16) {
+        let info = opcode::info(header.bth.opcode).unwrap();
+        let (shorter, payload) = match info.filler {
+            Filler::Fixed(shorter) => (i64::from(shorter), &payload[..mtu]),
+            Filler::Counted(shorter) => (i64::from(shorter), &payload[..]),
+            Filler::None => unreachable!("it is fillable"),
+        };
+        let filler = mtu as i64 + shorter - payload.len() as i64;
+        prop_assume!(filler >= 2);
+        let mut tail = vec![0xff; 2 * mtu];
+        let len = header.emit_tail(filler as u16, &mut tail);
+        prop_assert_eq!(len as i64, filler);
+
+        let bytes = datagram(&header, &[payload, &tail[..len]].concat(), &flow, id);
+        let mut parsed = Packet::parse(&bytes).unwrap();
+        prop_assert_eq!(parsed.filler(), len);
+        prop_assert_eq!(parsed.content(), payload);
+        let without = parsed.without_filler();
+        prop_assert_eq!(without.payload, payload);
+        prop_assert_eq!(without.bth.pad, Bth::pad_for(payload.len()));
+        parsed.bth.filled = false;
+        prop_assert_eq!(parsed.filler(), 0);
     }
 
     #[test]

@@ -10,8 +10,8 @@ use ferroce_transport::{
     WcStatus,
 };
 use ferroce_wire::{
-    Aeth, AtomicEth, Bth, Deth, Ext, Feth, Header, HeaderSet, MAX_HEADER, Packet, PayloadRule,
-    Reth, opcode,
+    Aeth, AtomicEth, Bth, Deth, Ext, Feth, Filler, Header, HeaderSet, MAX_HEADER, Packet,
+    PayloadRule, Reth, opcode,
 };
 
 const MTU: u16 = 256;
@@ -79,17 +79,25 @@ impl Hostile {
             _ => usize::from(self.payload % (MTU + 9)),
         };
 
+        let filled = self.words.0 & 2 == 2;
+        let filler = match (filled, row.filler) {
+            (true, Filler::Fixed(shorter)) => u16::from(shorter),
+            (true, Filler::Counted(shorter)) => MTU
+                .saturating_add_signed(shorter.into())
+                .saturating_sub(payload as u16),
+            _ => 0,
+        };
         let header = Header {
             bth: Bth {
                 opcode: self.opcode,
                 solicited: self.solicited,
                 migreq: true,
-                pad: Bth::pad_for(payload),
+                pad: Bth::pad_for(payload + usize::from(filler)),
                 pkey: 0xffff,
                 dest_qp: DUT,
                 ack_req: self.ack_req,
                 selective: self.words.0 & 1 == 1,
-                filled: self.words.0 & 2 == 2,
+                filled,
                 psn: psn.wrapping_add_signed(self.psn.1.into()) & 0xff_ffff,
                 ..Bth::default()
             },
@@ -99,8 +107,11 @@ impl Hostile {
         let mut bytes = vec![0; MAX_HEADER];
         let n = header.emit(&mut bytes);
         bytes.truncate(n);
-        let tail = payload + header.tail() + 4;
-        bytes.resize(n + tail, self.words.0 as u8);
+        bytes.resize(n + payload, self.words.0 as u8);
+        let end = bytes.len();
+        bytes.resize(end + header.tail_len(filler), 0);
+        header.emit_tail(filler, &mut bytes[end..]);
+        bytes.resize(bytes.len() + 4, 0);
         if let Some((at, change)) = self.flip {
             let at = usize::from(at) % bytes.len();
             bytes[at] ^= change;

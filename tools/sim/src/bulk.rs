@@ -5,7 +5,7 @@ use crate::memory::Memory;
 use crate::model::{Placed, RecvExpect, SendExpect};
 use crate::plan::{PlannedSend, SidePlan};
 use crate::rng::Rng;
-use crate::side::SideOptions;
+use crate::side::{Fills, SideOptions};
 use crate::world::{LIMIT, Options, World};
 use ferroce_transport::congestion::Aimd;
 use ferroce_transport::{
@@ -166,7 +166,7 @@ pub fn transfer(seed: u64, kind: Kind, len: u32, count: usize, way: Way) -> Opti
         recv_pause: Duration::ZERO,
         selective: way.selective.then_some(&EARLY),
         introduced_at: Time::ZERO,
-        fills: false,
+        fills: Fills::Nothing,
         ready_at: Time::ZERO,
     };
 

@@ -4,7 +4,7 @@ use crate::link::LinkConfig;
 use crate::memory::BASE;
 use crate::plan::{self, Cell, SRQS, Shape, SidePlan};
 use crate::rng::Rng;
-use crate::side::{SideOptions, choose_recovery};
+use crate::side::{Fills, SideOptions, choose_recovery};
 use crate::watch;
 use crate::world::{Action, LIMIT, Options, World};
 use ferroce_transport::{Duration, QpAttr, QpCap, QpState, QpType, SendOp, Time, WcStatus};
@@ -126,7 +126,7 @@ pub(crate) fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
             recv_pause: Duration::from_micros(rng.pick(&[0, 0, 5, 200])),
             selective: None,
             introduced_at: Time::ZERO,
-            fills: false,
+            fills: Fills::Nothing,
             ready_at: Time::ZERO,
         }
     };

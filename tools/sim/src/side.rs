@@ -46,10 +46,21 @@ pub struct SideOptions {
     pub selective: Option<&'static EarlyMemory>,
     /// When it is told that the peer may be one that does, too; 0: before it connects.
     pub introduced_at: Time,
-    /// Whether it understands filled packets, and prefers to send them.
-    pub fills: bool,
+    /// Whether it understands filled packets, and which it prefers to send.
+    pub fills: Fills,
     /// When the side reaches RTS.
     pub ready_at: Time,
+}
+
+/// What a side fills, where its peer understands that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fills {
+    /// No packets, and it understands none.
+    Nothing,
+    /// Packets of the path MTU: the peer is on another machine.
+    Full,
+    /// Short ones, too: it is on the same.
+    All,
 }
 
 /// Something that a side's program or its queue pair did, for whoever keeps a record.
@@ -79,7 +90,7 @@ pub(crate) fn choose_recovery(seed: u64, sides: &mut [SideOptions; 2]) {
         side.selective = choice.pick(&[None, Some(&EARLY), Some(&EARLY), Some(&LITTLE)]);
         let most = moment.pick(&[1, 1, 20_000, 300_000]);
         side.introduced_at = Time::from_nanos(moment.below(most));
-        side.fills = filling.percent(75);
+        side.fills = filling.pick(&[Fills::Nothing, Fills::Full, Fills::All, Fills::All]);
     }
 }
 
@@ -201,8 +212,9 @@ impl Side {
 
     /// The peer may be one that understands filled packets.
     pub(crate) fn expect_filled(&mut self) {
-        if self.options.fills {
-            self.qp.expect_filled();
+        let fills = self.options.fills;
+        if fills != Fills::Nothing {
+            self.qp.expect_filled(fills == Fills::All);
         }
     }
 

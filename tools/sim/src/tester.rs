@@ -104,7 +104,7 @@ impl Tester {
 
     /// The same, which may be sent filled packets and sends them where its peer understands them.
     pub fn filling(mut self) -> Tester {
-        self.qp.expect_filled();
+        self.qp.expect_filled(true);
         self.opts.fill = true;
         self
     }

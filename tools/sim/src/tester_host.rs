@@ -20,6 +20,8 @@ pub struct Sent {
     pub ext: Ext,
     /// Payload.
     pub payload: Vec<u8>,
+    /// Bytes that fill it.
+    pub filler: u16,
     /// Marked as sent before.
     pub again: bool,
     /// Address handle.
@@ -85,6 +87,7 @@ impl Sink for Collector {
             bth: p.bth,
             ext: p.ext,
             payload,
+            filler: p.filler,
             again: p.again,
             ah: p.ah,
         });

@@ -70,12 +70,14 @@ impl Sink for SimSink {
 
         let payload = bytes.len() - header;
         assert_eq!(
-            (payload + usize::from(packet.bth.pad)) % 4,
+            (payload + head.tail_len(packet.filler)) % 4,
             0,
             "wrong pad count"
         );
 
-        bytes.resize(bytes.len() + head.tail(), 0);
+        let end = bytes.len();
+        bytes.resize(end + head.tail_len(packet.filler), 0xff);
+        head.emit_tail(packet.filler, &mut bytes[end..]);
         let mut icrc = self.flow.start(bytes.len() + ICRC_LEN, 0);
         icrc.header(&bytes[..header]);
         icrc.payload(&bytes[header..]);

@@ -3,7 +3,7 @@
 use crate::link::{Link, LinkConfig};
 use crate::plan::SidePlan;
 use crate::rng::{NANOSECOND, Rng};
-use crate::side::{Deed, Side, SideOptions};
+use crate::side::{Deed, Fills, Side, SideOptions};
 use crate::watch;
 use crate::wire;
 use ferroce_transport::congestion::Controller;
@@ -276,7 +276,7 @@ impl World {
             window,
             budget: o.budget,
             flush_acks: flush || o.defer.is_none(),
-            fill: o.fills,
+            fill: o.fills != Fills::Nothing,
         };
 
         let mut calls = 0;

@@ -7,7 +7,8 @@ use ferroce_transport::{
     Access, Datagram, Dest, Duration, QpAttr, QpState, QpType, RecvWqe, SendFlags, SendOp,
 };
 use ferroce_wire::{
-    Aeth, AtomicEth, Bth, Deth, Ext, Feth, Header, HeaderSet, MAX_HEADER, Packet, Reth, opcode,
+    Aeth, AtomicEth, Bth, Deth, Ext, Feth, Filler, Header, HeaderSet, MAX_HEADER, Packet, Reth,
+    opcode,
 };
 
 struct Buffers {
@@ -126,10 +127,12 @@ fn datagram(rng: &mut Rng, b: &Buffers, mtu: u64, service: QpType) -> Vec<u8> {
         _ => rng.below(mtu + 9),
     } as usize;
 
-    let payload = if row.payload == ferroce_wire::PayloadRule::None {
-        0
-    } else {
-        payload
+    let payload = match (row.payload, row.filler) {
+        (ferroce_wire::PayloadRule::None, _) => 0,
+        (_, Filler::Counted(shorter)) if rng.percent(50) => {
+            (mtu as usize).saturating_add_signed(shorter.into())
+        }
+        _ => payload,
     };
 
     let header = Header {
@@ -151,6 +154,12 @@ fn datagram(rng: &mut Rng, b: &Buffers, mtu: u64, service: QpType) -> Vec<u8> {
     let n = header.emit(&mut bytes);
     bytes.truncate(n);
     bytes.extend(rng.bytes(payload));
+    if payload > 2 && rng.percent(50) {
+        // As long as a filler may say that it is, and a little longer.
+        let count = rng.below(payload as u64 + 3) as u16;
+        let end = bytes.len();
+        bytes[end - 2..].copy_from_slice(&count.to_be_bytes());
+    }
     bytes.resize(bytes.len() + usize::from(header.bth.pad) + 4, 0);
     if rng.percent(5) {
         let at = rng.below(bytes.len() as u64) as usize;

@@ -66,7 +66,7 @@ impl Hca {
             let there = inner.path.as_ref().map(|path| path.key);
             if there.is_some_and(|key| key.remote == ip && key.lids.is_none()) {
                 inner.transport.introduce();
-                inner.transport.expect_filled();
+                inner.transport.expect_filled(false);
             }
         }
     }

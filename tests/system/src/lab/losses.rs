@@ -18,10 +18,11 @@ const COUNTERS: [(&str, &str); 4] = [
     ("acknowledged", "@th,64,8 { 0xd1, 0xf1 }"),
     // Any of the reserved bits beside AckReq.
     ("shown", "@th,129,7 != 0"),
-    // WRITEs behind their first packet, and READ responses between two, with the bit.
+    // WRITEs and READ responses behind their first packet, and the last of SENDs, with the bit.
     (
         "filled",
-        "@th,130,1 1 @th,64,8 { 0x07, 0x08, 0x09, 0x0e, 0xa7, 0xa8, 0xa9, 0xae }",
+        "@th,131,1 1 @th,64,8 { 0x02, 0x03, 0x07, 0x08, 0x09, 0x0e, 0x0f, 0x16, \
+         0xa2, 0xa3, 0xa7, 0xa8, 0xa9, 0xae, 0xaf, 0xb6 }",
     ),
 ];
 

@@ -115,8 +115,8 @@ impl Run<'_> {
             }
         }
 
-        let tail = self.used + header.tail();
-        self.scratch.arena[self.used..tail].fill(0);
+        let tail =
+            self.used + header.emit_tail(packet.filler, &mut self.scratch.arena[self.used..]);
         icrc.payload(&self.scratch.arena[self.used..tail]);
         self.used = tail;
         self.scratch.arena[self.used..self.used + 4].copy_from_slice(&icrc.finish());

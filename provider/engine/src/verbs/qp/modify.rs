@@ -59,12 +59,12 @@ impl Qp {
 
         let connects = mask.contains(QpAttrMask::STATE) && attr.qp_state == QpState::Rtr;
         if connects && let Some(key) = inner.path.as_ref().map(|path| path.key) {
-            let known = hca.may_speak_selective(&key);
+            let (known, near) = (hca.may_speak_selective(&key), hca.fills_to_itself(&key));
             if known {
                 inner.transport.introduce();
             }
-            if known || hca.fills_to_itself(&key) {
-                inner.transport.expect_filled();
+            if known || near {
+                inner.transport.expect_filled(near);
             }
         }
 
