@@ -76,9 +76,9 @@ pub(crate) struct Fill {
 const LEAST_COUNTED: i64 = 2;
 
 impl Fill {
-    /// Whether the last packet of a message of `packets` that has `len` bytes is to be filled,
-    /// however short it is: what `follows` can go out with it then. Else it ends a run anyway. A
-    /// line may be slower than the processor that makes the packets, so it carries data instead.
+    /// Whether the last packet of a message of so many is to be filled, however short it is: what
+    /// `follows` can go out with it then. Else it ends a run anyway. A line may be slower than the
+    /// processor that makes the packets, so it carries data instead.
     #[inline]
     pub(crate) fn levels(self, packets: u64, follows: bool) -> bool {
         self.wanted && self.near && packets > 1 && follows

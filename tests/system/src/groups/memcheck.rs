@@ -35,7 +35,7 @@ const PINGPONGS: &[&str] = &[
 /// Programs of `tests/verbs`, with their second processes. Not `memory`: it unmaps what it has
 /// registered, on purpose.
 const PROGRAMS: &[&str] = &[
-    "data", "queues", "handles", "builder", "extended", "windows", "domains", "tags",
+    "data", "lengths", "queues", "handles", "builder", "extended", "windows", "domains", "tags",
 ];
 /// With this clang takes its runtime from a shared library, as gcc does. That of ThreadSanitizer,
 /// in clang 14, crashes by itself.

@@ -20,6 +20,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// C programs about the data path, and how long each may take.
 pub(crate) const PROGRAMS: &[&str] = &[
     "data",
+    "lengths",
     "ordering",
     "atomics",
     "words",
