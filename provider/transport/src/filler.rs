@@ -9,6 +9,7 @@
 //! Who understands it shows that in all packets that cannot be filled. Nothing of it is shown to a
 //! peer that nobody says is of our kind.
 
+use ferroce_wire::packet::COUNT_LEN;
 use ferroce_wire::{Bth, Filler, Packet, opcode};
 
 /// What a queue pair knows of filled packets.
@@ -72,9 +73,6 @@ pub(crate) struct Fill {
     near: bool,
 }
 
-/// The shortest filler that says its own length.
-const LEAST_COUNTED: i64 = 2;
-
 impl Fill {
     /// Whether the last packet of a message of so many is to be filled, however short it is: what
     /// `follows` can go out with it then. Else it ends a run anyway. A line may be slower than the
@@ -97,7 +95,7 @@ impl Fill {
             Filler::Fixed(shorter) => i64::from(shorter),
             Filler::Counted(shorter) => {
                 match i64::from(mtu) + i64::from(shorter) - i64::from(len) {
-                    room if room >= LEAST_COUNTED => room,
+                    room if room >= COUNT_LEN as i64 => room,
                     _ => 0,
                 }
             }

@@ -5,6 +5,7 @@
 //! Reliable datagram is not in the table, and of the manufacturers' opcodes (0xc0 to 0xff) one is,
 //! of our own: the selective acknowledgement. It is 0xc0 plus the ACKNOWLEDGE of its service.
 
+use crate::packet::COUNT_LEN;
 use bitflags::bitflags;
 
 bitflags! {
@@ -158,6 +159,17 @@ pub enum Filler {
     /// Its payload ends the message, so what fills it says its own length. By so many bytes its
     /// headers are shorter than the first packet's; they may be longer.
     Counted(i8),
+}
+
+impl Filler {
+    /// How many of the bytes that fill a packet stand before its payload.
+    #[inline]
+    pub(crate) fn before(self, filler: usize) -> usize {
+        match self {
+            Filler::Counted(_) if filler > 0 => COUNT_LEN,
+            _ => 0,
+        }
+    }
 }
 
 /// See [`OpcodeInfo::filler`].

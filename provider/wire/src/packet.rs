@@ -9,8 +9,9 @@ use crate::opcode::{self, Filler, HeaderSet, OpcodeInfo, PayloadRule};
 use crate::selective::MAX_BITMAP;
 use crate::{Bth, Ext, ICRC_LEN, Octets, bth, mtu};
 
-/// Bytes that say how long the filler of a last packet is, big-endian, at its end.
-const COUNT_LEN: usize = 2;
+/// Bytes before the payload of a last packet that say how many fill it, these included: 16 bits,
+/// big-endian, and 16 reserved ones.
+pub const COUNT_LEN: usize = 4;
 
 /// A parsed packet. The payload is borrowed from the datagram, without pad and ICRC.
 #[derive(Clone, Copy, Debug)]
@@ -125,13 +126,13 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// How many bytes of the payload's end the last two say that they fill the packet; 0 if they
-    /// cannot be so many, themselves included, as a last packet has a payload.
+    /// How many bytes fill the packet as the first of them say; 0 if they cannot be so many, as a
+    /// last packet has a payload.
     fn counted(&self) -> usize {
         let len = self.payload.len();
-        let mut count = [0; COUNT_LEN];
+        let mut count = [0; 2];
         if len > COUNT_LEN {
-            self.payload.part(len - COUNT_LEN..len).copy_to(&mut count);
+            self.payload.part(0..COUNT_LEN).copy_to(&mut count);
         }
         match usize::from(u16::from_be_bytes(count)) {
             filler if (COUNT_LEN..len).contains(&filler) => filler,
@@ -142,7 +143,9 @@ impl<'a> Packet<'a> {
     /// The payload without what fills the packet.
     #[inline]
     pub fn content(&self) -> Octets<'a> {
-        self.payload.part(0..self.payload.len() - self.filler())
+        let (filler, len) = (self.filler(), self.payload.len());
+        let before = self.info.filler.before(filler);
+        self.payload.part(before..len - (filler - before))
     }
 
     /// The packet without what fills it, as its pad would be then.
@@ -179,32 +182,27 @@ impl Header {
         opcode::info(self.bth.opcode).map_or(bth::LEN, |info| usize::from(info.header_len))
     }
 
-    /// Bytes that stand between payload and ICRC: the pad, and `filler` that fill the packet
+    /// Bytes beside headers, payload and ICRC: the pad, and `filler` that fill the packet
     /// ([`Bth::filled`]).
     #[inline]
-    pub fn tail_len(&self, filler: u16) -> usize {
+    pub fn around_len(&self, filler: u16) -> usize {
         usize::from(self.bth.pad) + usize::from(filler)
     }
 
-    /// Writes them to the front of `out` and returns [how many](Self::tail_len) they are: zeros,
-    /// but that a filled last packet's end with the number of those that fill it.
+    /// Writes those of them that stand between headers and payload to the front of `out`, and
+    /// returns how many they are: what says of a last packet how many fill it. The others, behind
+    /// the payload, are zeros.
     ///
     /// # Panics
     /// If `out` is shorter.
     #[inline]
-    pub fn emit_tail(&self, filler: u16, out: &mut [u8]) -> usize {
-        let len = self.tail_len(filler);
-        let out = &mut out[..len];
-        out.fill(0);
-        if usize::from(filler) >= COUNT_LEN && self.is_counted() {
-            out[len - COUNT_LEN..].copy_from_slice(&filler.to_be_bytes());
-        }
-        len
-    }
-
-    fn is_counted(&self) -> bool {
+    pub fn emit_count(&self, filler: u16, out: &mut [u8]) -> usize {
         let info = opcode::info(self.bth.opcode);
-        info.is_some_and(|info| matches!(info.filler, Filler::Counted(_)))
+        let before = info.map_or(0, |info| info.filler.before(filler.into()));
+        if before > 0 {
+            out[..before].copy_from_slice(&(u32::from(filler) << 16).to_be_bytes());
+        }
+        before
     }
 
     /// Writes the headers to the front of `out` and returns their length. An opcode that is not in

@@ -107,10 +107,11 @@ impl Hostile {
         let mut bytes = vec![0; MAX_HEADER];
         let n = header.emit(&mut bytes);
         bytes.truncate(n);
-        bytes.resize(n + payload, self.words.0 as u8);
-        let end = bytes.len();
-        bytes.resize(end + header.tail_len(filler), 0);
-        header.emit_tail(filler, &mut bytes[end..]);
+        let around = header.around_len(filler);
+        bytes.resize(n + payload + around, self.words.0 as u8);
+        if around > 0 {
+            header.emit_count(filler, &mut bytes[n..]);
+        }
         bytes.resize(bytes.len() + 4, 0);
         if let Some((at, change)) = self.flip {
             let at = usize::from(at) % bytes.len();

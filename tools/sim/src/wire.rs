@@ -51,7 +51,8 @@ impl Sink for SimSink {
             ext: packet.ext,
         };
         let header = head.emit(&mut bytes);
-        bytes.truncate(header);
+        let before = head.emit_count(packet.filler, &mut bytes[header..]);
+        bytes.truncate(header + before);
         let memory = self.memory.borrow();
         match packet.payload {
             Gather::None => {}
@@ -68,16 +69,14 @@ impl Sink for SimSink {
             }
         }
 
-        let payload = bytes.len() - header;
+        let payload = bytes.len() - header - before;
         assert_eq!(
-            (payload + head.tail_len(packet.filler)) % 4,
+            (payload + head.around_len(packet.filler)) % 4,
             0,
             "wrong pad count"
         );
 
-        let end = bytes.len();
-        bytes.resize(end + head.tail_len(packet.filler), 0xff);
-        head.emit_tail(packet.filler, &mut bytes[end..]);
+        bytes.resize(bytes.len() + head.around_len(packet.filler) - before, 0);
         let mut icrc = self.flow.start(bytes.len() + ICRC_LEN, 0);
         icrc.header(&bytes[..header]);
         icrc.payload(&bytes[header..]);

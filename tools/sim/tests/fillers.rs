@@ -145,11 +145,11 @@ fn a_line_carries_no_filler_of_short_packets() {
 #[test]
 fn a_last_packet_without_room_for_the_count_is_as_it_was() {
     let mut t = known();
-    assert_eq!(two(&mut t, 1, SendOp::Send, 2 * MTU - 2), [0, 2, 0, 0]);
-    assert_eq!(two(&mut t, 3, SendOp::Send, 2 * MTU - 1), [0; 4]);
+    assert_eq!(two(&mut t, 1, SendOp::Send, 2 * MTU - 4), [0, 4, 0, 0]);
+    assert_eq!(two(&mut t, 3, SendOp::Send, 2 * MTU - 3), [0; 4]);
     let imm = SendOp::SendWithImm([9; 4]);
-    assert_eq!(two(&mut t, 5, imm, 2 * MTU - 6), [0, 2, 0, 0]);
-    assert_eq!(two(&mut t, 7, imm, 2 * MTU - 5), [0; 4]);
+    assert_eq!(two(&mut t, 5, imm, 2 * MTU - 8), [0, 4, 0, 0]);
+    assert_eq!(two(&mut t, 7, imm, 2 * MTU - 7), [0; 4]);
     assert_eq!(two(&mut t, 9, SendOp::Send, MTU - 5), [0; 2], "one packet");
 }
 
@@ -195,9 +195,9 @@ fn what_fills_a_last_packet_is_not_received() {
     let last = opcode::RC_SEND_LAST;
     let mut header = Header::default();
     header.bth.opcode = last;
-    let mut payload = vec![0xff; MTU as usize];
-    payload[..5].fill(3);
-    header.emit_tail(MTU as u16 - 5, &mut payload[5..]);
+    let mut payload = vec![0; MTU as usize];
+    let before = header.emit_count(MTU as u16 - 5, &mut payload);
+    payload[before..][..5].fill(3);
 
     let first = [1; MTU as usize];
     t.inject(opcode::RC_SEND_FIRST, TT_PSN, false, Ext::default(), &first);
@@ -212,13 +212,13 @@ fn what_fills_a_last_packet_is_not_received() {
 fn a_count_that_cannot_be_is_none() {
     // More than there is, and so many that nothing is left of the message's end: a peer of our kind
     // that says so sends what it says as payload.
-    for count in [MTU as u16, MTU as u16 + 1, u16::MAX, 1, 0] {
+    for count in [MTU as u16, MTU as u16 + 1, u16::MAX, 3, 0] {
         let mut t = Tester::new().filling();
         t.peer_fills = true;
         let target = t.buffer(2 * MTU, Access::LOCAL_WRITE);
         t.post_recv(1, target);
         let mut payload = [3; MTU as usize];
-        payload[MTU as usize - 2..].copy_from_slice(&count.to_be_bytes());
+        payload[..2].copy_from_slice(&count.to_be_bytes());
         let first = [1; MTU as usize];
         t.inject(opcode::RC_SEND_FIRST, TT_PSN, false, Ext::default(), &first);
         let last = opcode::RC_SEND_LAST;

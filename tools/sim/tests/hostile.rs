@@ -155,10 +155,9 @@ fn datagram(rng: &mut Rng, b: &Buffers, mtu: u64, service: QpType) -> Vec<u8> {
     bytes.truncate(n);
     bytes.extend(rng.bytes(payload));
     if payload > 2 && rng.percent(50) {
-        // As long as a filler may say that it is, and a little longer.
+        // As many as may fill it, and a few more.
         let count = rng.below(payload as u64 + 3) as u16;
-        let end = bytes.len();
-        bytes[end - 2..].copy_from_slice(&count.to_be_bytes());
+        bytes[n..n + 2].copy_from_slice(&count.to_be_bytes());
     }
     bytes.resize(bytes.len() + usize::from(header.bth.pad) + 4, 0);
     if rng.percent(5) {

@@ -328,7 +328,7 @@ impl Sink for Run<'_> {
         };
 
         let lead = self.way.exit().map_or(0, Outgoing::lead_len);
-        let total = lead + header.len() + len + header.tail_len(packet.filler) + 4;
+        let total = lead + header.len() + len + header.around_len(packet.filler) + 4;
         let pieces = match packet.payload {
             Gather::Sges { sges, .. } => sges.len(),
             _ => 1,

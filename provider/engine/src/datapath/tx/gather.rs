@@ -92,6 +92,9 @@ impl Run<'_> {
         let head = self.used + lead;
         self.used = head + header.emit(&mut self.scratch.arena[head..]);
         icrc.header(&self.scratch.arena[head..self.used]);
+        let before = header.emit_count(packet.filler, &mut self.scratch.arena[self.used..]);
+        icrc.payload(&self.scratch.arena[self.used..][..before]);
+        self.used += before;
         let Source { keys, peer, .. } = self.source;
         match packet.payload {
             Gather::None => {}
@@ -115,8 +118,8 @@ impl Run<'_> {
             }
         }
 
-        let tail =
-            self.used + header.emit_tail(packet.filler, &mut self.scratch.arena[self.used..]);
+        let tail = self.used + header.around_len(packet.filler) - before;
+        self.scratch.arena[self.used..tail].fill(0);
         icrc.payload(&self.scratch.arena[self.used..tail]);
         self.used = tail;
         self.scratch.arena[self.used..self.used + 4].copy_from_slice(&icrc.finish());
