@@ -30,19 +30,21 @@ impl Filling {
     /// For requests.
     #[inline]
     pub(crate) fn of_requests(self) -> Fill {
-        Fill {
-            shown: self.expected,
-            wanted: self.worth_it && self.by_responder,
-            near: self.near,
-        }
+        self.towards(self.by_responder)
     }
 
     /// For responses.
     #[inline]
     pub(crate) fn of_responses(self) -> Fill {
+        self.towards(self.by_requester)
+    }
+
+    /// For packets to a side that has shown that it `understands` filled ones, or has not.
+    #[inline]
+    fn towards(self, understands: bool) -> Fill {
         Fill {
             shown: self.expected,
-            wanted: self.worth_it && self.by_requester,
+            wanted: self.worth_it && understands,
             near: self.near,
         }
     }
@@ -86,27 +88,22 @@ impl Fill {
     /// `mtu`. `level`: it is filled though its payload is shorter than that.
     #[inline(always)]
     pub(crate) fn apply(self, bth: &mut Bth, len: u32, mtu: u32, level: bool) -> u16 {
-        let filler = match opcode::info(bth.opcode).map_or(Filler::None, |info| info.filler) {
+        let kind = opcode::info(bth.opcode).map_or(Filler::None, |info| info.filler);
+        let least = match kind {
             Filler::None => {
                 bth.filled = self.shown;
                 bth.pad = Bth::pad_for(len as usize);
                 return 0;
             }
-            Filler::Fixed(shorter) => i64::from(shorter),
-            Filler::Counted(shorter) => {
-                match i64::from(mtu) + i64::from(shorter) - i64::from(len) {
-                    room if room >= COUNT_LEN as i64 => room,
-                    _ => 0,
-                }
-            }
+            Filler::Fixed(_) => 1,
+            Filler::Counted(_) => COUNT_LEN as i64,
         };
-        bth.filled = self.wanted && filler > 0 && (level || len == mtu);
-        match bth.filled {
-            true => filler as u16,
-            false => {
-                bth.pad = Bth::pad_for(len as usize);
-                0
-            }
+        let room = i64::from(mtu) + i64::from(kind.shorter()) - i64::from(len);
+        bth.filled = self.wanted && room >= least && (level || len == mtu);
+        if bth.filled {
+            return room as u16;
         }
+        bth.pad = Bth::pad_for(len as usize);
+        0
     }
 }

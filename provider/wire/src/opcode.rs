@@ -162,6 +162,16 @@ pub enum Filler {
 }
 
 impl Filler {
+    /// By how many bytes the packet's headers are shorter than those of its message's first.
+    #[inline]
+    pub const fn shorter(self) -> i8 {
+        match self {
+            Filler::None => 0,
+            Filler::Fixed(shorter) => shorter as i8,
+            Filler::Counted(shorter) => shorter,
+        }
+    }
+
     /// How many of the bytes that fill a packet stand before its payload.
     #[inline]
     pub(crate) fn before(self, filler: usize) -> usize {

@@ -49,12 +49,7 @@ fn rows_agree_with_themselves() {
 fn with_their_filler_the_packets_of_a_message_are_of_one_length() {
     let whole = |opcode| {
         let row = info(opcode).expect("a row");
-        let shorter = match row.filler {
-            Filler::None => 0,
-            Filler::Fixed(shorter) => shorter as i8,
-            Filler::Counted(shorter) => shorter,
-        };
-        row.header_len as i8 + shorter
+        row.header_len as i8 + row.filler.shorter()
     };
     let alike: [&[u8]; 5] = [
         &[

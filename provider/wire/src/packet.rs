@@ -114,12 +114,12 @@ impl<'a> Packet<'a> {
     /// whoever goes by it for more than to look has to know that the sender fills packets.
     #[inline]
     pub fn filler(&self) -> usize {
-        let len = self.payload.len() as i64;
-        let (full, filler) = match (self.bth.filled, self.info.filler) {
+        let filler = match (self.bth.filled, self.info.filler) {
             (false, _) | (_, Filler::None) => return 0,
-            (true, Filler::Fixed(shorter)) => (len - i64::from(shorter), usize::from(shorter)),
-            (true, Filler::Counted(shorter)) => (len - i64::from(shorter), self.counted()),
+            (true, Filler::Fixed(shorter)) => usize::from(shorter),
+            (true, Filler::Counted(_)) => self.counted(),
         };
+        let full = self.payload.len() as i64 - i64::from(self.info.filler.shorter());
         match u32::try_from(full) {
             Ok(full) if mtu::bytes(mtu::code(full)) == Some(full) => filler,
             _ => 0,

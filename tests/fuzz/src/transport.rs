@@ -109,9 +109,7 @@ impl Hostile {
         bytes.truncate(n);
         let around = header.around_len(filler);
         bytes.resize(n + payload + around, self.words.0 as u8);
-        if around > 0 {
-            header.emit_count(filler, &mut bytes[n..]);
-        }
+        header.emit_count(filler, &mut bytes[n..]);
         bytes.resize(bytes.len() + 4, 0);
         if let Some((at, change)) = self.flip {
             let at = usize::from(at) % bytes.len();
