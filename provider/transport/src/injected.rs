@@ -48,6 +48,20 @@ impl Qp {
             && packet.bth.psn == self.resp.epsn.value()
     }
 
+    /// Why the answer that goes out next refuses this very request, if
+    /// [`refuse_request`](Self::refuse_request) has it do so. A copy that comes before that answer
+    /// has gone gets no other: the requester hears of one refusal, whatever number of copies it
+    /// has sent.
+    pub fn refusing(&self, packet: &Packet<'_>) -> Option<Injected> {
+        let (syndrome, psn) = self.resp.nak?;
+        let same = packet.bth.psn == psn.value() && self.may_refuse(packet);
+        let injected = same && self.resp.injected == Some(psn);
+        injected.then_some(match syndrome {
+            Syndrome::RnrNak { .. } => Injected::NotReady,
+            _ => Injected::PsnSequence,
+        })
+    }
+
     /// Takes a request, as [`receive`](Self::receive) does, and refuses it. The caller has asked
     /// whether it may be.
     pub fn refuse_request<H: Host>(&mut self, packet: &Packet<'_>, why: Injected, host: &mut H) {
@@ -57,6 +71,7 @@ impl Qp {
         self.resp.heard = true;
 
         let psn = Psn::new(packet.bth.psn);
+        self.resp.injected = Some(psn);
         match why.error() {
             Some(Refusal::Error { nak, status, event }) => {
                 self.refuse(Syndrome::Nak(nak), psn);

@@ -49,6 +49,8 @@ pub(crate) struct Responder {
     pub ack_pending: bool,
     /// The NAK that goes out next.
     pub nak: Option<(Syndrome, Psn)>,
+    /// The last request that was refused as the host's faults had it.
+    pub injected: Option<Psn>,
     pub resources: Resources,
     /// A packet has come since the connection was made.
     pub established: bool,

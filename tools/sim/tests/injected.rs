@@ -58,6 +58,45 @@ fn a_request_that_is_not_ready_for_comes_again() {
     assert_eq!(t.qp.state(), QpState::Rts);
 }
 
+/// As when a receiver is late, so that the requester's probe comes with what it probes for.
+#[test]
+fn copies_that_come_together_are_refused_once() {
+    let mut t = Tester::new();
+    let buffer = t.buffer(1000, RW);
+    t.post_recv(1, buffer);
+    let send = |psn| packet(opcode::RC_SEND_ONLY, psn, Ext::default(), &[7; 100]);
+    assert_eq!(t.qp.refusing(&send(TT_PSN)), None);
+    refuse(&mut t, &send(TT_PSN), Injected::NotReady);
+    assert_eq!(t.qp.refusing(&send(TT_PSN + 1)), None);
+    assert_eq!(t.qp.refusing(&send(TT_PSN)), Some(Injected::NotReady));
+    refuse(&mut t, &send(TT_PSN), Injected::NotReady);
+    assert!(matches!(t.one().syndrome(), Some(Syndrome::RnrNak { .. })));
+
+    // The answer has gone: another copy gets another.
+    assert_eq!(t.qp.refusing(&send(TT_PSN)), None);
+    refuse(&mut t, &send(TT_PSN), Injected::NotReady);
+    assert!(matches!(t.one().syndrome(), Some(Syndrome::RnrNak { .. })));
+}
+
+/// What shows a gap may owe the same NAK by itself: the request that closes it is not refused.
+#[test]
+fn a_gap_that_closes_is_not_refused() {
+    let mut t = Tester::new();
+    let buffer = t.buffer(1000, RW);
+    t.post_recv(1, buffer);
+    let send = |psn| packet(opcode::RC_SEND_ONLY, psn, Ext::default(), &[7; 100]);
+    t.inject(
+        opcode::RC_SEND_ONLY,
+        TT_PSN + 1,
+        true,
+        Ext::default(),
+        &[8; 100],
+    );
+    assert_eq!(t.qp.refusing(&send(TT_PSN)), None);
+    let nak = t.one().nak();
+    assert_eq!(nak, Some((NakCode::PsnSequenceError, TT_PSN)));
+}
+
 #[test]
 fn a_sequence_error_asks_for_the_same_again() {
     let mut t = Tester::new();

@@ -111,6 +111,8 @@ impl Hca {
             return false;
         }
 
+        // A copy of a request whose refusal has not gone yet is refused with it, and hit no more.
+        let refusing = inner.transport.refusing(packet);
         let passing = Passing {
             qp: qp.qp_num(),
             ordinal: qp.ordinal,
@@ -118,9 +120,10 @@ impl Hca {
             direction: Direction::In,
             packet,
             length: frame.opened.transport.len(),
-            refusable: inner.transport.may_refuse(packet),
+            refusable: inner.transport.may_refuse(packet) && refusing.is_none(),
         };
-        let verdict = self.taps.faults.judge(&passing, self.counters());
+        let mut verdict = self.taps.faults.judge(&passing, self.counters());
+        verdict.refused = verdict.refused.or(refusing);
         drop(inner);
 
         let lane = Lane {
