@@ -3,6 +3,7 @@
 pub(crate) mod arrival;
 mod at_rate;
 pub(crate) mod batch;
+mod company;
 pub(crate) mod completing;
 pub(crate) mod congestion;
 pub(crate) mod datagram;
@@ -16,3 +17,4 @@ pub(crate) mod sharing;
 pub(crate) mod turn_count;
 pub(crate) mod turns;
 pub(crate) mod tx;
+pub(crate) mod waiting;

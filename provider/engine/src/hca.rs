@@ -29,6 +29,7 @@ use self::lanes::Lanes;
 use crate::datapath::handed::Handed;
 use crate::datapath::path::Path;
 use crate::datapath::rx::state::RxState;
+use crate::datapath::waiting::Waiting;
 use crate::error::{Error, Result};
 use crate::forks;
 use crate::instrument::Taps;
@@ -139,6 +140,8 @@ pub struct Hca {
     alarms: Timers<Alarm>,
     /// Turns to send that queue pairs are still to be told of.
     pub(crate) handed: Handed,
+    /// Queue pairs that have requests waiting for company.
+    pub(crate) waiting: Waiting,
     /// When QPs last sent again what was not answered in time.
     retried_at: AtomicTime,
     pub(crate) driver: Driver,
@@ -201,10 +204,16 @@ impl Hca {
             timers: Timers::new(),
             alarms: Timers::new(),
             handed: Handed::default(),
+            waiting: Waiting::default(),
             retried_at: AtomicTime::default(),
             crowd: Crowd::default(),
             answers: Mutex::default(),
         })
+    }
+
+    /// All of its lanes that are open.
+    pub(crate) fn all_lanes(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Hca>> {
+        self.lanes.open().chain([self])
     }
 
     /// Whether this process can still use it.

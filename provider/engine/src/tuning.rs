@@ -138,6 +138,18 @@ pub(crate) const GATHER_BYTES: usize = 30 * 4096;
 pub(crate) const DEEP_REQUESTS: u32 = 8;
 /// It no longer is after so many sends of fewer than half of these, with none of so many between.
 pub(crate) const SHALLOW_SENDS: u8 = 8;
+/// Small requests that nobody acknowledges are gathered up to so many, where more than
+/// [`BURST`] were posted one after the other.
+pub(crate) const GATHER_UNANSWERED: u32 = 32;
+/// From more than so many in a row on.
+pub(crate) const BURST: u32 = 8;
+/// The most that it is raised to where nothing followed what waited.
+pub(crate) const MAX_BURST: u32 = 4096;
+/// A pause after which a request is no longer in a row with those before: less than any answer
+/// takes, but longer than a program that only posts needs for the next.
+pub(crate) const BURST_PAUSE: Duration = Duration::from_micros(1);
+/// How long such requests wait at most. Most often they go when the program looks for completions.
+pub(crate) const COMPANY_WAIT: Duration = Duration::from_micros(200);
 /// Pieces of registered memory up to so many bytes are copied before they come to a port: cheaper
 /// than one more iovec. Longer ones are where the program has them, and may be unmapped.
 pub(crate) const COPY_LIMIT: usize = 256;

@@ -1,6 +1,11 @@
 //! Small requests that wait for company.
 
-use crate::tuning::{DEEP_REQUESTS, GATHER, GATHER_BYTES, GATHER_DEEP, Gather, SHALLOW_SENDS};
+use ferroce_transport::Time;
+
+use crate::tuning::{
+    BURST, BURST_PAUSE, DEEP_REQUESTS, GATHER, GATHER_BYTES, GATHER_DEEP, Gather, MAX_BURST,
+    SHALLOW_SENDS,
+};
 
 /// Requests that wait to be sent together with what follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,8 +61,65 @@ impl Depth {
     }
 }
 
+/// Whether a program posts one request after the other to a queue pair whose requests nobody
+/// acknowledges.
+///
+/// No acknowledgement will be the occasion to send what waits. So a request waits only where it is
+/// one of many in a row, without a pause in which the program could have looked at anything; and
+/// where others did not follow in time, only after more of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Burst {
+    /// When the last post had ended.
+    ended: Time,
+    /// Requests posted since the last pause.
+    requests: u32,
+    /// So many do not wait.
+    needed: u32,
+}
+
+impl Default for Burst {
+    fn default() -> Burst {
+        Burst {
+            ended: Time::ZERO,
+            requests: 0,
+            needed: BURST,
+        }
+    }
+}
+
+impl Burst {
+    /// Requests are posted. Returns whether they may wait for company.
+    #[inline]
+    pub(crate) fn posted(&mut self, now: Time, requests: u32) -> bool {
+        if now - self.ended > BURST_PAUSE {
+            self.requests = 0;
+        }
+        self.requests = self.requests.saturating_add(requests);
+        self.requests > self.needed
+    }
+
+    /// What was posted has been sent, or waits.
+    #[inline]
+    pub(crate) fn ended(&mut self, now: Time) {
+        self.ended = now;
+    }
+
+    /// As many as are sent together have come.
+    #[inline]
+    pub(crate) fn paid(&mut self) {
+        self.needed = (self.needed / 2).max(BURST);
+    }
+
+    /// What waited had to be sent as its time was up.
+    pub(crate) fn in_vain(&mut self) {
+        self.needed = (2 * self.needed).min(MAX_BURST);
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use ferroce_transport::Duration;
+
     use super::*;
     use crate::tuning::SMALL_REQUEST;
 
@@ -106,5 +168,42 @@ mod tests {
         assert_eq!(depth.gather(true), GATHER);
         // A ping-pong has none in flight when it posts, and never waits.
         const { assert!(GATHER_DEEP.in_flight > 0) };
+    }
+
+    /// How many requests, one after the other, are sent before the first that waits.
+    fn alone(burst: &mut Burst, now: &mut Time, pause: Duration) -> u32 {
+        *now += BURST_PAUSE + BURST_PAUSE;
+        for requests in 0..2 * MAX_BURST {
+            *now += pause;
+            if burst.posted(*now, 1) {
+                return requests;
+            }
+            burst.ended(*now);
+        }
+        u32::MAX
+    }
+
+    #[test]
+    fn only_what_is_posted_without_a_pause_waits() {
+        let (mut burst, mut now) = (Burst::default(), Time::from_nanos(1 << 30));
+        let nothing = Duration::ZERO;
+        assert_eq!(alone(&mut burst, &mut now, nothing), BURST);
+        assert_eq!(alone(&mut burst, &mut now, BURST_PAUSE), BURST);
+        let pause = BURST_PAUSE + Duration::from_nanos(1);
+        assert_eq!(alone(&mut burst, &mut now, pause), u32::MAX);
+        // A list as long waits as a whole.
+        now += pause;
+        assert!(burst.posted(now, BURST + 1));
+    }
+
+    #[test]
+    fn what_waited_in_vain_waits_later() {
+        let (mut burst, mut now) = (Burst::default(), Time::from_nanos(1 << 30));
+        burst.in_vain();
+        assert_eq!(alone(&mut burst, &mut now, Duration::ZERO), 2 * BURST);
+        (0..100).for_each(|_| burst.in_vain());
+        assert_eq!(alone(&mut burst, &mut now, Duration::ZERO), MAX_BURST);
+        (0..100).for_each(|_| burst.paid());
+        assert_eq!(alone(&mut burst, &mut now, Duration::ZERO), BURST);
     }
 }

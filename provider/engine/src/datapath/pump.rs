@@ -210,21 +210,22 @@ impl Qp {
         self.publish(inner, 0);
     }
 
-    /// Sends an ACK that was held back, as nothing will go out beside it any more.
-    pub(crate) fn send_last_ack(&self, inner: &mut Inner) {
-        if self.hca().alive() && inner.transport.has_pending_ack() {
+    /// Sends what was held back for company that does not come any more: an ACK, or requests that
+    /// nobody acknowledges.
+    pub(crate) fn send_last(&self, inner: &mut Inner) {
+        if self.hca().alive() && (inner.transport.has_pending_ack() || self.holds(inner)) {
             let keys = self.hca().keys.read_after();
             self.pump(inner, &keys, timers::now(), true);
         }
     }
 
-    /// The process ends: as [`send_last_ack`](Self::send_last_ack), if no thread is in the way.
+    /// The process ends: as [`send_last`](Self::send_last), if no thread is in the way.
     pub(crate) fn exiting(&self) {
         if let Some(mut inner) = self.try_lock()
-            && inner.ack_at != Time::MAX
+            && (inner.ack_at != Time::MAX || self.holds(&inner))
             && self.hca().keys.try_read().is_some()
         {
-            self.send_last_ack(&mut inner);
+            self.send_last(&mut inner);
         }
     }
 
@@ -255,7 +256,7 @@ impl Qp {
 
     /// Makes sure that the heap of timers has an entry at or before the QP's deadline, and that
     /// others know the state.
-    fn arm(&self, inner: &mut Inner) {
+    pub(super) fn arm(&self, inner: &mut Inner) {
         let (state, heard) = (inner.transport.state(), inner.transport.has_heard());
         if inner.listed != state || inner.heard != heard {
             self.list(inner);
@@ -299,6 +300,9 @@ impl Qp {
             self.stand_back(&mut inner);
         }
 
+        if inner.resume_at <= now && self.holds(&inner) {
+            inner.burst.in_vain();
+        }
         if due || inner.ack_at <= now || inner.resume_at <= now {
             self.pump(&mut inner, keys, now, true);
         } else {

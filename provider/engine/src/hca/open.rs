@@ -28,7 +28,7 @@ extern "C" fn exiting() {
         for qp in qps.iter() {
             qp.exiting();
         }
-        for lane in hca.lanes.open().chain([hca]) {
+        for lane in hca.all_lanes() {
             lane.taps.faults.held.let_go(&lane.taps);
         }
     }

@@ -18,6 +18,9 @@ impl Hca {
     /// A thread of the application found its completion queue empty.
     pub(crate) fn poll_from_app(&self) {
         let driver = &self.driver;
+        if self.send_what_waits() {
+            return;
+        }
 
         // These counts are approximate on purpose: two threads may lose one.
         let polls = driver.empty_polls.load(Ordering::Relaxed) + 1;
@@ -87,6 +90,7 @@ impl Hca {
 
     /// The application asked for an event: it is about to sleep, so the helper takes over at once.
     pub(crate) fn app_will_sleep(&self) {
+        self.send_what_waits();
         let driver = &self.driver;
         driver.empty_polls.store(0, Ordering::Relaxed);
         if driver.has_helper && driver.turn.hand_back() {

@@ -78,7 +78,12 @@ impl Ah {
 
 impl Drop for Ah {
     fn drop(&mut self) {
-        self.pd.context().hca().ahs.write().remove(self.handle);
+        // What waits may go by it.
+        let hca = self.pd.context().hca();
+        hca.all_lanes().for_each(|lane| {
+            lane.send_what_waits();
+        });
+        hca.ahs.write().remove(self.handle);
         self.pd.remove_user();
     }
 }

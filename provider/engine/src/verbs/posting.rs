@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::instrument::{LATENCY, VERBS};
 use crate::locks::MutexGuard;
 use crate::progress::timers;
-use crate::tuning::SMALL_REQUEST;
+use crate::tuning::{GATHER_UNANSWERED, SMALL_REQUEST};
 use crate::verbs::qp::{Inner, Qp};
 
 impl Qp {
@@ -130,6 +130,9 @@ impl SendPoster<'_> {
             self.qp.publish_queues(&self.inner);
             return;
         }
+        if self.qp.is_unreliable() {
+            return self.start_unanswered();
+        }
         if self.can_wait() {
             self.inner.held = self.inner.held.and(self.posted);
             self.qp.publish_queues(&self.inner);
@@ -142,6 +145,36 @@ impl SendPoster<'_> {
         drop(keys);
         drop(self.inner);
         hca.hand_turns(now);
+    }
+}
+
+impl SendPoster<'_> {
+    /// Rings the doorbell of a queue pair whose requests nobody acknowledges: they wait for company
+    /// only where they are many in a row.
+    fn start_unanswered(mut self) {
+        let (qp, hca, now) = (self.qp, self.qp.hca(), timers::now());
+        let many = self.inner.burst.posted(now, self.posted.requests);
+        let held = self.inner.held.and(self.posted);
+        let room = held.has_room(self.largest, GATHER_UNANSWERED);
+        let transport = &self.inner.transport;
+        if many
+            && room
+            && self.largest <= SMALL_REQUEST
+            && transport.send_room() > 0
+            && transport.state() == QpState::Rts
+        {
+            qp.hold(&mut self.inner, held, now);
+            self.inner.burst.ended(now);
+            qp.publish_queues(&self.inner);
+            return;
+        }
+
+        if many && !room {
+            self.inner.burst.paid();
+        }
+        let keys = hca.keys.read_after();
+        qp.pump(&mut self.inner, &keys, now, false);
+        self.inner.burst.ended(timers::now());
     }
 }
 

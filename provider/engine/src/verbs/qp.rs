@@ -12,7 +12,7 @@ use ferroce_transport::{QpAttr, QpCap, QpState, QpType, Time};
 use parking_lot::Mutex;
 
 use crate::datapath::arrival::Arrival;
-use crate::datapath::held::{Depth, Held};
+use crate::datapath::held::{Burst, Depth, Held};
 use crate::datapath::path::Path;
 use crate::datapath::turns::Part;
 use crate::hca::Hca;
@@ -51,7 +51,7 @@ pub(crate) struct Inner {
     pub(crate) armed_then: Time,
     /// When a held-back ACK must go.
     pub(crate) ack_at: Time,
-    /// UC and UD: when sending goes on, where its pace has stopped it.
+    /// UC and UD: when sending goes on, where its pace has stopped it or requests wait for company.
     pub(crate) resume_at: Time,
     /// Its part in the turns of the path.
     pub(crate) part: Part,
@@ -59,6 +59,10 @@ pub(crate) struct Inner {
     pub(crate) held: Held,
     /// Whether the program keeps many of them under way.
     pub(crate) depth: Depth,
+    /// The same where nobody acknowledges requests.
+    pub(crate) burst: Burst,
+    /// Whether it is on the lane's list of those that have such requests waiting.
+    pub(crate) waiting: bool,
     /// The PSN that was expected of the peer when the last request was posted.
     pub(crate) expected: u32,
     /// The state that others are told of.

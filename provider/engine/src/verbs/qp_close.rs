@@ -109,7 +109,7 @@ impl Qp {
         }
 
         let mut inner = self.inner.lock();
-        self.send_last_ack(&mut inner);
+        self.send_last(&mut inner);
         self.leave_turn(&mut inner);
         inner.path = None;
         inner.last_path = None;

@@ -9,7 +9,7 @@ use ferroce_control::random::random;
 use ferroce_transport::{EarlyMemory, QpCap, QpConfig, QpState, QpType, Time};
 use parking_lot::Mutex;
 
-use crate::datapath::held::{Depth, Held};
+use crate::datapath::held::{Burst, Depth, Held};
 use crate::datapath::turns::Part;
 use crate::error::{Error, Result};
 use crate::hca::Hca;
@@ -218,6 +218,8 @@ impl Inner {
             part: Part::None,
             held: Held::default(),
             depth: Depth::default(),
+            burst: Burst::default(),
+            waiting: false,
             expected: 0,
             listed: QpState::Reset,
             heard: false,

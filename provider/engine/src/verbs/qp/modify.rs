@@ -41,10 +41,10 @@ impl Qp {
         let keys = hca.keys.read();
         let mut inner = self.inner.lock();
         let ends = matches!(attr.qp_state, QpState::Err | QpState::Reset);
-        if ends && mask.contains(QpAttrMask::STATE) {
+        if ends && mask.contains(QpAttrMask::STATE) || self.is_unreliable() {
             // The consumer has seen the message: its sender must not wait for an ACK that no state
-            // sends any more.
-            self.send_last_ack(&mut inner);
+            // sends any more. And what was posted before goes out as it was then.
+            self.send_last(&mut inner);
         }
 
         let now = timers::now();

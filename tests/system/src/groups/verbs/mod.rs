@@ -30,6 +30,7 @@ pub(crate) const PROGRAMS: &[&str] = &[
     "builder",
     "extended",
     "unreliable",
+    "in_a_row",
     "tags",
     "vectors",
 ];
