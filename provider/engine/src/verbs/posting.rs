@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::instrument::{LATENCY, VERBS};
 use crate::locks::MutexGuard;
 use crate::progress::timers;
-use crate::tuning::{GATHER_UNANSWERED, SMALL_REQUEST};
+use crate::tuning::{DEEP_REQUESTS, GATHER_UNANSWERED, SMALL_REQUEST};
 use crate::verbs::qp::{Inner, Qp};
 
 impl Qp {
@@ -153,7 +153,9 @@ impl SendPoster<'_> {
     /// only where they are many in a row.
     fn start_unanswered(mut self) {
         let (qp, hca, now) = (self.qp, self.qp.hca(), timers::now());
-        let many = self.inner.burst.posted(now, self.posted.requests);
+        // A long list is company enough.
+        let many = self.inner.burst.posted(now, self.posted.requests)
+            && self.posted.requests < DEEP_REQUESTS;
         let held = self.inner.held.and(self.posted);
         let room = held.has_room(self.largest, GATHER_UNANSWERED);
         let transport = &self.inner.transport;

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use ferroce_control::Counter;
 use ferroce_transport::{
-    Datagram, Dest, Duration, QpAttr, QpAttrMask as M, QpState, SendData, SendOp,
+    Datagram, Dest, Duration, QpAttr, QpAttrMask as M, QpState, SendData, SendFlags, SendOp,
+    SendRequest,
 };
 
 use super::super::{Faults, Side};
 use super::{QKEY, for_datagrams, poll, wait};
 use crate::progress::timers;
 use crate::progress::virtual_time::VirtualTime;
-use crate::tuning::{BURST, COMPANY_WAIT, GATHER_UNANSWERED};
+use crate::tuning::{BURST, COMPANY_WAIT, DEEP_REQUESTS, GATHER_UNANSWERED};
 use crate::verbs::ah::Ah;
 
 /// As many do not wait.
@@ -72,6 +73,39 @@ fn a_pause_ends_the_row() {
         // As while an answer is awaited.
         pause();
     }
+}
+
+#[test]
+fn a_long_list_is_company_enough() {
+    let _time = VirtualTime::begin();
+    let [a, b] = for_datagrams(Faults::default());
+    let ah = handle(&a, &b);
+    let to = Datagram {
+        ah: ah.handle(),
+        cookie: 0,
+        qpn: b.qp.qp_num(),
+        qkey: QKEY,
+    };
+    let list = |requests: u32| {
+        let mut queue = a.qp.send_queue();
+        for _ in 0..requests {
+            let request = SendRequest {
+                wr_id: 1,
+                op: SendOp::Send,
+                flags: SendFlags::SIGNALED,
+                data: SendData::Inline(&[7]),
+                dest: Dest::Datagram(to),
+            };
+            queue.post(&request).unwrap();
+        }
+        queue.doorbell();
+        sent(&a)
+    };
+    assert_eq!(list(16), 16);
+    assert_eq!(list(DEEP_REQUESTS), 16 + u64::from(DEEP_REQUESTS));
+    // A short one behind them waits, and goes with the next long one.
+    assert_eq!(list(2), 16 + u64::from(DEEP_REQUESTS));
+    assert_eq!(list(16), 34 + u64::from(DEEP_REQUESTS));
 }
 
 #[test]
