@@ -27,13 +27,24 @@ fn refuse(t: &mut Tester, packet: &Packet<'_>, why: Injected) {
     t.qp.refuse_request(packet, why, &mut t.host);
 }
 
+/// A side with a receive request, and what is sent to it.
+fn receiving() -> Tester {
+    let mut t = Tester::new();
+    let buffer = t.buffer(1000, RW);
+    t.post_recv(1, buffer);
+    t
+}
+
+fn send(psn: u32) -> Packet<'static> {
+    packet(opcode::RC_SEND_ONLY, psn, Ext::default(), &[7; 100])
+}
+
 #[test]
 fn a_request_that_is_not_ready_for_comes_again() {
     let mut t = Tester::new();
     let buffer = t.buffer(1000, RW);
     t.post_recv(1, buffer);
-    let send = packet(opcode::RC_SEND_ONLY, TT_PSN, Ext::default(), &[7; 100]);
-    refuse(&mut t, &send, Injected::NotReady);
+    refuse(&mut t, &send(TT_PSN), Injected::NotReady);
     let nak = t.one().syndrome();
     assert!(matches!(nak, Some(Syndrome::RnrNak { .. })), "{nak:?}");
 
@@ -61,10 +72,7 @@ fn a_request_that_is_not_ready_for_comes_again() {
 /// As when a receiver is late, so that the requester's probe comes with what it probes for.
 #[test]
 fn copies_that_come_together_are_refused_once() {
-    let mut t = Tester::new();
-    let buffer = t.buffer(1000, RW);
-    t.post_recv(1, buffer);
-    let send = |psn| packet(opcode::RC_SEND_ONLY, psn, Ext::default(), &[7; 100]);
+    let mut t = receiving();
     assert_eq!(t.qp.refusing(&send(TT_PSN)), None);
     refuse(&mut t, &send(TT_PSN), Injected::NotReady);
     assert_eq!(t.qp.refusing(&send(TT_PSN + 1)), None);
@@ -81,10 +89,7 @@ fn copies_that_come_together_are_refused_once() {
 /// What shows a gap may owe the same NAK by itself: the request that closes it is not refused.
 #[test]
 fn a_gap_that_closes_is_not_refused() {
-    let mut t = Tester::new();
-    let buffer = t.buffer(1000, RW);
-    t.post_recv(1, buffer);
-    let send = |psn| packet(opcode::RC_SEND_ONLY, psn, Ext::default(), &[7; 100]);
+    let mut t = receiving();
     t.inject(
         opcode::RC_SEND_ONLY,
         TT_PSN + 1,
@@ -146,7 +151,6 @@ fn errors_end_the_connection_as_real_ones_do() {
 #[test]
 fn only_what_is_expected_can_be_refused() {
     let mut t = Tester::new();
-    let send = |psn| packet(opcode::RC_SEND_ONLY, psn, Ext::default(), &[7; 100]);
     assert!(t.qp.may_refuse(&send(TT_PSN)));
     assert!(!t.qp.may_refuse(&send(TT_PSN + 1)) && !t.qp.may_refuse(&send(TT_PSN - 1)));
     let other = packet(opcode::UC_SEND_ONLY, TT_PSN, Ext::default(), &[7; 100]);

@@ -22,16 +22,19 @@ fn handle(from: &Side, to: &Side) -> Arc<Ah> {
     from.pd.create_ah(&to.address(), 0).unwrap()
 }
 
-/// Posts datagrams of a byte, one after the other: the clock goes on by a microsecond for each.
-fn post(from: &Side, ah: &Ah, to: &Side, n: u64) {
-    let to = Datagram {
+fn destination(ah: &Ah, to: &Side) -> Dest {
+    Dest::Datagram(Datagram {
         ah: ah.handle(),
         cookie: 0,
         qpn: to.qp.qp_num(),
         qkey: QKEY,
-    };
+    })
+}
+
+/// Posts datagrams of a byte, one after the other: the clock goes on by a microsecond for each.
+fn post(from: &Side, ah: &Ah, to: &Side, n: u64) {
     for _ in 0..n {
-        from.post(SendOp::Send, SendData::Inline(&[7]), Dest::Datagram(to));
+        from.post(SendOp::Send, SendData::Inline(&[7]), destination(ah, to));
     }
 }
 
@@ -80,12 +83,6 @@ fn a_long_list_is_company_enough() {
     let _time = VirtualTime::begin();
     let [a, b] = for_datagrams(Faults::default());
     let ah = handle(&a, &b);
-    let to = Datagram {
-        ah: ah.handle(),
-        cookie: 0,
-        qpn: b.qp.qp_num(),
-        qkey: QKEY,
-    };
     let list = |requests: u32| {
         let mut queue = a.qp.send_queue();
         for _ in 0..requests {
@@ -94,7 +91,7 @@ fn a_long_list_is_company_enough() {
                 op: SendOp::Send,
                 flags: SendFlags::SIGNALED,
                 data: SendData::Inline(&[7]),
-                dest: Dest::Datagram(to),
+                dest: destination(&ah, &b),
             };
             queue.post(&request).unwrap();
         }
