@@ -1,6 +1,7 @@
 //! Requests that are refused though nothing is wrong with them: what follows is what follows of a
 //! real refusal.
 
+use ferroce_sim::memory::Buffer;
 use ferroce_sim::tester::{DUT, TT_PSN, Tester, reth};
 use ferroce_transport::{Access, Injected, QpEvent, QpState, WcStatus};
 use ferroce_wire::{Bth, Ext, NakCode, Packet, Syndrome, opcode};
@@ -27,43 +28,34 @@ fn refuse(t: &mut Tester, packet: &Packet<'_>, why: Injected) {
     t.qp.refuse_request(packet, why, &mut t.host);
 }
 
-/// A side with a receive request, and what is sent to it.
-fn receiving() -> Tester {
+/// A side with a receive request, and the memory that it is for.
+fn receiving() -> (Tester, Buffer) {
     let mut t = Tester::new();
     let buffer = t.buffer(1000, RW);
     t.post_recv(1, buffer);
-    t
+    (t, buffer)
 }
 
 fn send(psn: u32) -> Packet<'static> {
     packet(opcode::RC_SEND_ONLY, psn, Ext::default(), &[7; 100])
 }
 
+fn comes(t: &mut Tester, psn: u32, byte: u8) {
+    let payload = [byte; 100];
+    t.inject(opcode::RC_SEND_ONLY, psn, true, Ext::default(), &payload);
+}
+
 #[test]
 fn a_request_that_is_not_ready_for_comes_again() {
-    let mut t = Tester::new();
-    let buffer = t.buffer(1000, RW);
-    t.post_recv(1, buffer);
+    let (mut t, buffer) = receiving();
     refuse(&mut t, &send(TT_PSN), Injected::NotReady);
     let nak = t.one().syndrome();
     assert!(matches!(nak, Some(Syndrome::RnrNak { .. })), "{nak:?}");
 
     // What comes meanwhile is dropped, and the request itself is carried out when it comes again.
-    t.inject(
-        opcode::RC_SEND_ONLY,
-        TT_PSN + 1,
-        true,
-        Ext::default(),
-        &[8; 100],
-    );
+    comes(&mut t, TT_PSN + 1, 8);
     t.none();
-    t.inject(
-        opcode::RC_SEND_ONLY,
-        TT_PSN,
-        true,
-        Ext::default(),
-        &[7; 100],
-    );
+    comes(&mut t, TT_PSN, 7);
     assert_eq!(t.recv_statuses(), [(1, WcStatus::Success)]);
     assert_eq!(t.bytes(buffer)[..100], [7; 100]);
     assert_eq!(t.qp.state(), QpState::Rts);
@@ -72,7 +64,7 @@ fn a_request_that_is_not_ready_for_comes_again() {
 /// As when a receiver is late, so that the requester's probe comes with what it probes for.
 #[test]
 fn copies_that_come_together_are_refused_once() {
-    let mut t = receiving();
+    let (mut t, _) = receiving();
     assert_eq!(t.qp.refusing(&send(TT_PSN)), None);
     refuse(&mut t, &send(TT_PSN), Injected::NotReady);
     assert_eq!(t.qp.refusing(&send(TT_PSN + 1)), None);
@@ -89,14 +81,8 @@ fn copies_that_come_together_are_refused_once() {
 /// What shows a gap may owe the same NAK by itself: the request that closes it is not refused.
 #[test]
 fn a_gap_that_closes_is_not_refused() {
-    let mut t = receiving();
-    t.inject(
-        opcode::RC_SEND_ONLY,
-        TT_PSN + 1,
-        true,
-        Ext::default(),
-        &[8; 100],
-    );
+    let (mut t, _) = receiving();
+    comes(&mut t, TT_PSN + 1, 8);
     assert_eq!(t.qp.refusing(&send(TT_PSN)), None);
     let nak = t.one().nak();
     assert_eq!(nak, Some((NakCode::PsnSequenceError, TT_PSN)));

@@ -22,6 +22,14 @@ fn handle(from: &Side, to: &Side) -> Arc<Ah> {
     from.pd.create_ah(&to.address(), 0).unwrap()
 }
 
+/// Two sides, and the first one's handle of the second.
+fn begin() -> (VirtualTime, [Side; 2], Arc<Ah>) {
+    let time = VirtualTime::begin();
+    let sides = for_datagrams(Faults::default());
+    let ah = handle(&sides[0], &sides[1]);
+    (time, sides, ah)
+}
+
 fn destination(ah: &Ah, to: &Side) -> Dest {
     Dest::Datagram(Datagram {
         ah: ah.handle(),
@@ -49,10 +57,8 @@ fn sent(side: &Side) -> u64 {
 
 #[test]
 fn many_in_a_row_go_together() {
-    let _time = VirtualTime::begin();
-    let sides = for_datagrams(Faults::default());
+    let (_time, sides, ah) = begin();
     let [a, b] = &sides;
-    let ah = handle(a, b);
     post(a, &ah, b, ALONE);
     assert_eq!(sent(a), ALONE);
     post(a, &ah, b, u64::from(GATHER_UNANSWERED) - 1);
@@ -67,9 +73,7 @@ fn many_in_a_row_go_together() {
 
 #[test]
 fn a_pause_ends_the_row() {
-    let _time = VirtualTime::begin();
-    let [a, b] = for_datagrams(Faults::default());
-    let ah = handle(&a, &b);
+    let (_time, [a, b], ah) = begin();
     for n in 1..=4 * ALONE {
         post(&a, &ah, &b, 1);
         assert_eq!(sent(&a), n);
@@ -80,9 +84,7 @@ fn a_pause_ends_the_row() {
 
 #[test]
 fn a_long_list_is_company_enough() {
-    let _time = VirtualTime::begin();
-    let [a, b] = for_datagrams(Faults::default());
-    let ah = handle(&a, &b);
+    let (_time, [a, b], ah) = begin();
     let list = |requests: u32| {
         let mut queue = a.qp.send_queue();
         for _ in 0..requests {
@@ -107,9 +109,7 @@ fn a_long_list_is_company_enough() {
 
 #[test]
 fn what_waits_goes_when_the_program_looks() {
-    let _time = VirtualTime::begin();
-    let [a, b] = for_datagrams(Faults::default());
-    let ah = handle(&a, &b);
+    let (_time, [a, b], ah) = begin();
     post(&a, &ah, &b, ALONE + 3);
     assert_eq!(sent(&a), ALONE);
     // What is there is taken first; who finds nothing more finds the rest.
@@ -127,9 +127,7 @@ fn what_waits_goes_when_the_program_looks() {
 
 #[test]
 fn what_waits_goes_after_a_while() {
-    let _time = VirtualTime::begin();
-    let [a, b] = for_datagrams(Faults::default());
-    let ah = handle(&a, &b);
+    let (_time, [a, b], ah) = begin();
     let mut all = 0;
     for alone in [ALONE, 2 * ALONE, 4 * ALONE] {
         post(&a, &ah, &b, alone + 1);
@@ -147,10 +145,8 @@ fn what_waits_goes_after_a_while() {
 
 #[test]
 fn what_waits_goes_before_what_it_depends_on() {
-    let _time = VirtualTime::begin();
-    let [a, b] = for_datagrams(Faults::default());
+    let (_time, [a, b], ah) = begin();
     let many = ALONE + 3;
-    let ah = handle(&a, &b);
     post(&a, &ah, &b, many);
     assert_eq!(sent(&a), ALONE);
     drop(ah);
@@ -183,10 +179,8 @@ fn what_waits_goes_before_what_it_depends_on() {
 /// What was longer than a moment on its way to the timer is sent once.
 #[test]
 fn nothing_is_sent_twice_or_lost() {
-    let _time = VirtualTime::begin();
-    let sides = for_datagrams(Faults::default());
+    let (_time, sides, ah) = begin();
     let [a, b] = &sides;
-    let ah = handle(a, b);
     let mut all = 0;
     for n in 1..80 {
         post(a, &ah, b, n);
