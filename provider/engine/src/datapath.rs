@@ -2,12 +2,12 @@
 
 pub(crate) mod arrival;
 mod at_rate;
+pub(crate) mod backlog;
 pub(crate) mod batch;
 mod company;
 pub(crate) mod completing;
 pub(crate) mod congestion;
 pub(crate) mod datagram;
-pub(crate) mod handed;
 pub(crate) mod held;
 pub(crate) mod path;
 pub(crate) mod pump;
@@ -17,4 +17,3 @@ pub(crate) mod sharing;
 pub(crate) mod turn_count;
 pub(crate) mod turns;
 pub(crate) mod tx;
-pub(crate) mod waiting;

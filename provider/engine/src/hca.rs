@@ -26,10 +26,10 @@ use parking_lot::{Mutex, RwLock};
 use self::control::Control;
 use self::hosts::Hosts;
 use self::lanes::Lanes;
-use crate::datapath::handed::Handed;
+use crate::datapath::backlog::Backlog;
 use crate::datapath::path::Path;
 use crate::datapath::rx::state::RxState;
-use crate::datapath::waiting::Waiting;
+use crate::datapath::turns::Turn;
 use crate::error::{Error, Result};
 use crate::forks;
 use crate::instrument::Taps;
@@ -138,10 +138,12 @@ pub struct Hca {
     pub(crate) rx: locks::Mutex<RxState<Qp>, { locks::RECEIVE }>,
     pub(crate) timers: Timers<u16>,
     alarms: Timers<Alarm>,
-    /// Turns to send that queue pairs are still to be told of.
-    pub(crate) handed: Handed,
-    /// Queue pairs that have requests waiting for company.
-    pub(crate) waiting: Waiting,
+    /// Turns to send, of a path, which queue pairs do not know of yet: who gives one away holds the
+    /// lock of another queue pair.
+    pub(crate) handed: Backlog<(Arc<Path>, u16, Turn)>,
+    /// Queue pairs that have requests waiting for company which nobody acknowledges, or had some
+    /// since somebody looked.
+    pub(crate) waiting: Backlog<u16>,
     /// When QPs last sent again what was not answered in time.
     retried_at: AtomicTime,
     pub(crate) driver: Driver,
@@ -203,8 +205,8 @@ impl Hca {
             rx: locks::Mutex::new(RxState::new()),
             timers: Timers::new(),
             alarms: Timers::new(),
-            handed: Handed::default(),
-            waiting: Waiting::default(),
+            handed: Backlog::default(),
+            waiting: Backlog::default(),
             retried_at: AtomicTime::default(),
             crowd: Crowd::default(),
             answers: Mutex::default(),

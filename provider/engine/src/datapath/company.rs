@@ -61,8 +61,10 @@ impl Hca {
         let keys = self.keys.read();
         let now = timers::now();
         let mut sent = false;
-        for index in self.waiting.take() {
-            if let Some(qp) = qps.find(index) {
+        // Those that there are now: others may go on posting.
+        for _ in 0..self.waiting.len() {
+            let listed = self.waiting.pop().and_then(|index| qps.find(index));
+            if let Some(qp) = listed {
                 sent |= qp.send_what_waits(&keys, now);
             }
         }

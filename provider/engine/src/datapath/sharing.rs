@@ -135,7 +135,7 @@ impl Path {
     fn hand_over(self: &Arc<Self>, hca: &Hca) {
         let Path { congestion, .. } = &**self;
         while let Some((index, turn)) = congestion.turns.next(congestion.limit()) {
-            hca.handed.push(self, index, turn);
+            hca.handed.push((self.clone(), index, turn));
         }
     }
 }

@@ -80,9 +80,9 @@ impl Drop for Ah {
     fn drop(&mut self) {
         // What waits may go by it.
         let hca = self.pd.context().hca();
-        hca.all_lanes().for_each(|lane| {
+        for lane in hca.all_lanes() {
             lane.send_what_waits();
-        });
+        }
         hca.ahs.write().remove(self.handle);
         self.pd.remove_user();
     }

@@ -146,9 +146,7 @@ impl SendPoster<'_> {
         drop(self.inner);
         hca.hand_turns(now);
     }
-}
 
-impl SendPoster<'_> {
     /// Rings the doorbell of a queue pair whose requests nobody acknowledges: they wait for company
     /// only where they are many in a row.
     fn start_unanswered(mut self) {
