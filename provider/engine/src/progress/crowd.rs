@@ -1,50 +1,199 @@
-//! Whether others want the processor of a thread that polls in vain, and what it does for them
-//! (`make_room`).
+//! Whether a thread that polls in vain offers its processor (`make_room`), or sleeps for a moment.
 //!
 //! While processors are free it offers its own by `sched_yield`, which costs nothing then and lets
 //! a peer or a helper on the same processor answer. Where strangers keep the processors busy, each
 //! of them would take a turn of milliseconds first, while whoever sleeps until something comes is
-//! preferred when it does. So there the thread sleeps, for a moment.
+//! preferred when it does. But an offer may also take long because the peer itself is slow, as on
+//! an emulated processor, and there a sleep costs more than it gives. The two look alike from
+//! here; what tells them apart is what gets done. So after an offer that took long the thread
+//! sleeps for a while, then offers for a moment, and goes on with what brings more completions.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use ferroce_transport::{AtomicTime, Duration, Time};
+use ferroce_transport::{Duration, Time};
+use parking_lot::Mutex;
 
-use crate::tuning::{MAX_YIELD, MAX_YIELD_BACKOFF, MIN_YIELD_BACKOFF};
+use crate::tuning::{
+    CROWD_CREDIT, CROWD_MARGIN, CROWD_TRIAL, MAX_CROWD_TRIAL, MAX_YIELD, MAX_YIELD_BACKOFF,
+    MIN_YIELD_BACKOFF,
+};
 
-/// Whether others want the processors, as the last offers showed.
+/// What a thread that polls in vain does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Way {
+    /// Offers; none has taken long.
+    #[default]
+    Offers,
+    /// Sleeps, after one that has.
+    Sleeps,
+    /// Offers, to see whether that brings more than sleeping has.
+    Tries,
+    /// Offers, though that takes long, as it does.
+    Insists,
+}
+
+/// What is known of that, by the calls that say what happened.
 #[derive(Default)]
 pub(crate) struct Crowd {
-    /// Until when they are taken to.
-    until: AtomicTime,
-    /// For how long the last offer had that, in nanoseconds.
-    backoff: AtomicU64,
+    /// Whether it is any way but [`Way::Offers`].
+    suspected: AtomicBool,
+    /// Whether it is [`Way::Sleeps`], unless its time has passed.
+    sleeping: AtomicBool,
+    /// Polls that found completions meanwhile. Of two at once one may be lost, which does no harm.
+    found: AtomicU32,
+    judgement: Mutex<Judgement>,
+}
+
+#[derive(Debug, Default)]
+struct Judgement {
+    way: Way,
+    /// Since when it is this.
+    since: Time,
+    /// What had been found then.
+    found: u32,
+    /// How long the last sleeping was to be.
+    sleeping: Duration,
+    /// How long the last insisting was to be.
+    insisting: Duration,
+    /// How long it took for something to be found while sleeping, if anything was.
+    pace: Option<Duration>,
+    /// Whether an offer of the trial has taken long.
+    long: bool,
 }
 
 impl Crowd {
-    /// Whether an offer would take long.
+    /// Whether a thread that polls in vain sleeps instead of offering.
     pub(super) fn is_there(&self, now: Time) -> bool {
-        now < self.until.load()
+        if !self.is_suspected() {
+            return false;
+        }
+
+        let found = self.found.load(Ordering::Relaxed);
+        let mut judgement = self.judgement.lock();
+        judgement.advance(now, found);
+        self.note(&judgement);
+        judgement.way == Way::Sleeps
     }
 
-    /// Whether an offer has taken long and no short one has followed: without a look at the clock.
+    /// Whether an offer has taken long and it is not settled yet that this is over: without a look
+    /// at the clock.
     #[inline]
     pub(super) fn is_suspected(&self) -> bool {
-        self.backoff.load(Ordering::Relaxed) != 0
+        self.suspected.load(Ordering::Relaxed)
     }
 
-    /// An offer was made and has ended. Of two threads that say so at once one may be lost, which
-    /// does no harm.
-    pub(crate) fn offered(&self, before: Time, after: Time) {
-        if after - before <= MAX_YIELD {
-            self.backoff.store(0, Ordering::Relaxed);
+    /// Whether a thread that polls in vain has been sleeping: without a look at the clock.
+    #[inline]
+    pub(super) fn was_there(&self) -> bool {
+        self.sleeping.load(Ordering::Relaxed)
+    }
+
+    /// A poll has found completions, while it is suspected.
+    pub(super) fn found(&self) {
+        let found = self.found.load(Ordering::Relaxed);
+        self.found.store(found.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// An offer was made and has ended.
+    pub(super) fn offered(&self, before: Time, after: Time) {
+        let long = after - before > MAX_YIELD;
+        if !long && !self.is_suspected() {
             return;
         }
-        let last = Duration::from_nanos(self.backoff.load(Ordering::Relaxed));
-        let backoff = (2 * last).clamp(MIN_YIELD_BACKOFF, MAX_YIELD_BACKOFF);
-        self.backoff
-            .store(backoff.as_nanos() as u64, Ordering::Relaxed);
-        self.until.store(after + backoff);
+
+        let found = self.found.load(Ordering::Relaxed);
+        let mut judgement = self.judgement.lock();
+        judgement.offered(after, found, long);
+        self.note(&judgement);
+    }
+
+    fn note(&self, judgement: &Judgement) {
+        let is = |way| judgement.way == way;
+        self.suspected.store(!is(Way::Offers), Ordering::Relaxed);
+        self.sleeping.store(is(Way::Sleeps), Ordering::Relaxed);
+    }
+}
+
+impl Judgement {
+    /// Ends what has had its time.
+    fn advance(&mut self, now: Time, found: u32) {
+        match self.way {
+            Way::Sleeps if now >= self.since + self.sleeping => {
+                let found_asleep = found.wrapping_sub(self.found);
+                self.pace = self.sleeping.checked_div(found_asleep);
+                self.long = false;
+                self.begin(Way::Tries, now, found);
+            }
+            Way::Insists if now >= self.since + self.insisting => {
+                self.begin(Way::Offers, now, found);
+            }
+            _ => {}
+        }
+    }
+
+    fn offered(&mut self, now: Time, found: u32, long: bool) {
+        self.advance(now, found);
+        match self.way {
+            Way::Offers if long => {
+                self.sleeping = MIN_YIELD_BACKOFF;
+                self.begin(Way::Sleeps, now, found);
+            }
+            Way::Tries => {
+                self.long |= long;
+                self.try_on(now, found);
+            }
+            // Strangers may have come.
+            Way::Insists if long && self.is_slower(2 * CROWD_MARGIN, now, found) => {
+                self.settle(now, found, false);
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends the trial if it is clear what it shows. In doubt it is for the offers: where the peer
+    /// sleeps, too, one of the two has to begin.
+    fn try_on(&mut self, now: Time, found: u32) {
+        let Some(pace) = self.pace else {
+            return self.settle(now, found, false);
+        };
+
+        let took = now - self.since;
+        let brought = found.wrapping_sub(self.found);
+        if brought >= CROWD_TRIAL
+            || took > MAX_CROWD_TRIAL
+            || self.is_slower(CROWD_MARGIN, now, found)
+        {
+            self.settle(now, found, took <= pace * (CROWD_MARGIN * brought));
+        }
+    }
+
+    /// Whether it is certain that what offers bring takes so many times as long as sleeping.
+    fn is_slower(&self, times: u32, now: Time, found: u32) -> bool {
+        let brought = found.wrapping_sub(self.found);
+        self.pace
+            .is_some_and(|pace| now - self.since > pace * (times * (brought + CROWD_CREDIT)))
+    }
+
+    /// The trial has ended.
+    fn settle(&mut self, now: Time, found: u32, pays: bool) {
+        match (self.long, pays) {
+            (false, _) => self.begin(Way::Offers, now, found),
+            (true, true) => {
+                self.insisting = (2 * self.insisting).clamp(MIN_YIELD_BACKOFF, MAX_YIELD_BACKOFF);
+                self.begin(Way::Insists, now, found);
+            }
+            (true, false) => {
+                self.insisting = Duration::ZERO;
+                self.sleeping = (2 * self.sleeping).min(MAX_YIELD_BACKOFF);
+                self.begin(Way::Sleeps, now, found);
+            }
+        }
+    }
+
+    fn begin(&mut self, way: Way, now: Time, found: u32) {
+        self.way = way;
+        self.since = now;
+        self.found = found;
     }
 }
 
@@ -52,34 +201,114 @@ impl Crowd {
 mod tests {
     use super::*;
 
-    #[test]
-    fn who_has_the_processors_to_himself_goes_on_offering() {
-        let crowd = Crowd::default();
-        for now in (0..1_000_000).step_by(1_000).map(Time::from_nanos) {
-            assert!(!crowd.is_there(now));
-            crowd.offered(now, now + MAX_YIELD);
+    /// One thread that polls for messages; how long each takes with either way is given.
+    struct Poller {
+        crowd: Crowd,
+        now: Time,
+        /// What an offer takes, and whether a message is there after it.
+        offer: (Duration, bool),
+        /// The same of a sleep.
+        sleep: (Duration, bool),
+        offers: u32,
+        messages: u32,
+    }
+
+    impl Poller {
+        fn new(offer: (Duration, bool), sleep: (Duration, bool)) -> Poller {
+            Poller {
+                crowd: Crowd::default(),
+                now: Time::ZERO,
+                offer,
+                sleep,
+                offers: 0,
+                messages: 0,
+            }
+        }
+
+        fn run(&mut self, time: Duration) {
+            let until = self.now + time;
+            (self.offers, self.messages) = (0, 0);
+            while self.now < until {
+                let found = match self.crowd.is_there(self.now) {
+                    true => {
+                        self.now += self.sleep.0;
+                        self.sleep.1
+                    }
+                    false => {
+                        let before = self.now;
+                        self.now += self.offer.0;
+                        self.crowd.offered(before, self.now);
+                        self.offers += 1;
+                        self.offer.1
+                    }
+                };
+                if found {
+                    self.messages += 1;
+                    self.crowd.found();
+                }
+            }
         }
     }
 
+    const SECOND: Duration = Duration::from_secs(1);
+
     #[test]
-    fn among_others_offers_become_rare_and_one_short_one_ends_that() {
-        let crowd = Crowd::default();
-        let (mut now, mut offers) = (Time::ZERO, 0);
-        while now < Time::from_nanos(10_000_000_000) {
-            if !crowd.is_there(now) {
-                offers += 1;
-                crowd.offered(now, now + Duration::from_millis(10));
-            }
-            now += Duration::from_millis(1);
-        }
+    fn who_has_the_processors_to_himself_goes_on_offering() {
+        let mut poller = Poller::new((MAX_YIELD, true), (SECOND, true));
+        poller.run(SECOND);
+        assert_eq!(poller.offers, 5_000);
+    }
+
+    #[test]
+    fn among_strangers_offers_become_rare_and_short_ones_end_that() {
+        let mut poller = Poller::new((Duration::from_millis(10), true), (MAX_YIELD, true));
+        poller.run(10 * SECOND);
 
         // Of ten seconds, less than one in twenty.
-        assert!((10..50).contains(&offers), "{offers}");
+        assert!((10..50).contains(&poller.offers), "{}", poller.offers);
 
-        now += MAX_YIELD_BACKOFF;
-        crowd.offered(now, now + Duration::from_micros(1));
-        crowd.offered(now, now + 2 * MAX_YIELD);
-        assert!(crowd.is_there(now + MIN_YIELD_BACKOFF));
-        assert!(!crowd.is_there(now + 2 * MAX_YIELD + MIN_YIELD_BACKOFF));
+        poller.offer.0 = Duration::from_micros(1);
+        poller.run(2 * MAX_YIELD_BACKOFF);
+        assert!(!poller.crowd.is_suspected());
+
+        // As at the beginning.
+        let now = poller.now;
+        poller.crowd.offered(now, now + 2 * MAX_YIELD);
+        assert!(poller.crowd.is_there(now + MIN_YIELD_BACKOFF));
+        assert!(
+            !poller
+                .crowd
+                .is_there(now + 2 * MAX_YIELD + MIN_YIELD_BACKOFF)
+        );
+    }
+
+    #[test]
+    fn where_nothing_comes_long_offers_become_rare_too() {
+        let mut poller = Poller::new((Duration::from_millis(10), false), (MAX_YIELD, false));
+        poller.run(10 * SECOND);
+        assert!((10..50).contains(&poller.offers), "{}", poller.offers);
+    }
+
+    #[test]
+    fn offers_that_bring_more_than_sleeping_go_on_though_they_take_long() {
+        let mut poller = Poller::new((2 * MAX_YIELD, true), (Duration::from_millis(2), true));
+        poller.run(10 * SECOND);
+
+        let all = 10 * SECOND.as_micros() as u32 / (2 * MAX_YIELD.as_micros() as u32);
+        assert!(
+            poller.messages > all * 9 / 10,
+            "{} of {all}",
+            poller.messages
+        );
+    }
+
+    #[test]
+    fn strangers_who_come_later_are_noticed() {
+        let mut poller = Poller::new((2 * MAX_YIELD, true), (Duration::from_millis(2), true));
+        poller.run(10 * SECOND);
+        poller.offer.0 = Duration::from_millis(10);
+        poller.sleep.0 = MAX_YIELD;
+        poller.run(10 * SECOND);
+        assert!(poller.offers < 60, "{}", poller.offers);
     }
 }

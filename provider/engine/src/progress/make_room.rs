@@ -35,6 +35,7 @@ impl Hca {
     #[inline]
     pub(crate) fn completed(&self, last: &Wc) {
         if self.crowd.is_suspected() {
+            self.crowd.found();
             self.await_answer(last);
         }
     }

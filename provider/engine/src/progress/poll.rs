@@ -25,7 +25,7 @@ impl Hca {
         // These counts are approximate on purpose: two threads may lose one.
         let polls = driver.empty_polls.load(Ordering::Relaxed) + 1;
         driver.empty_polls.store(polls, Ordering::Relaxed);
-        let most = match self.crowd.is_suspected() {
+        let most = match self.crowd.was_there() {
             false => POLLS_BEFORE_YIELD,
             true => POLLS_BEFORE_SLEEP,
         };
