@@ -49,12 +49,12 @@ pub(crate) const MAX_YIELD: Duration = Duration::from_micros(200);
 pub(crate) const MIN_YIELD_BACKOFF: Duration = Duration::from_millis(10);
 /// … up to this.
 pub(crate) const MAX_YIELD_BACKOFF: Duration = Duration::from_millis(320);
-/// Offers that take long are kept to unless what they bring takes so many times as long as sleeping.
+/// Long offers are kept to unless what they bring takes so many times as long as sleeping.
 pub(crate) const CROWD_MARGIN: u32 = 2;
 /// That is settled after so many polls that found something, or earlier if it is clear…
 pub(crate) const CROWD_TRIAL: u32 = 64;
 /// … with so many more granted, as an offer may take long by chance…
-pub(crate) const CROWD_CREDIT: u32 = 16;
+pub(crate) const CROWD_CREDIT: u32 = 4;
 /// … and after so long at the latest.
 pub(crate) const MAX_CROWD_TRIAL: Duration = Duration::from_millis(40);
 /// The longest sleep instead of an offer. The helper takes the turn to receive from a program that

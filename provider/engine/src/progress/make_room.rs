@@ -40,12 +40,12 @@ impl Hca {
         }
     }
 
-    /// Where strangers want the processor, waits for the peer's answer if that has paid (see
-    /// `answers`).
+    /// Where strangers want the processor, or the peer is slow, waits for its answer if that has
+    /// paid (see `answers`).
     #[cold]
     fn await_answer(&self, last: &Wc) {
         let now = timers::now();
-        if last.opcode & WC_RECV != 0 || !self.crowd.is_there(now) || !self.alive() {
+        if last.opcode & WC_RECV != 0 || !self.alive() {
             return;
         }
 
@@ -60,7 +60,11 @@ impl Hca {
             return;
         };
 
-        let answered = self.wait_until(now + patience, || qp.is_answered() != Some(false));
+        let is_so = || qp.is_answered() != Some(false);
+        let answered = match self.crowd.is_there(now) {
+            true => self.sleep_until(now + patience, is_so),
+            false => self.poll_until(now + patience, is_so),
+        };
         let after = timers::now();
         self.answers.lock().waited(after, after - now, answered);
         if !answered {
@@ -69,9 +73,20 @@ impl Hca {
         }
     }
 
+    /// Receives, and offers the processor, until something is as it should be.
+    fn poll_until(&self, until: Time, is_so: impl Fn() -> bool) -> bool {
+        while !is_so() {
+            if timers::now() >= until {
+                return false;
+            }
+            self.poll_from_app();
+        }
+        true
+    }
+
     /// Sleeps and receives until something is as it should be, which is looked at under a lock
     /// under which packets are handled.
-    fn wait_until(&self, until: Time, is_so: impl Fn() -> bool) -> bool {
+    fn sleep_until(&self, until: Time, is_so: impl Fn() -> bool) -> bool {
         loop {
             let waiter = self.driver.arrivals.expect();
             if is_so() {
