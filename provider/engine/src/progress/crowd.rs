@@ -68,11 +68,7 @@ impl Crowd {
             return false;
         }
 
-        let found = self.found.load(Ordering::Relaxed);
-        let mut judgement = self.judgement.lock();
-        judgement.advance(now, found);
-        self.note(&judgement);
-        judgement.way == Way::Sleeps
+        self.judge(|judgement, found| judgement.advance(now, found)) == Way::Sleeps
     }
 
     /// Whether an offer has taken long and it is not settled yet that this is over: without a look
@@ -101,16 +97,18 @@ impl Crowd {
             return;
         }
 
-        let found = self.found.load(Ordering::Relaxed);
-        let mut judgement = self.judgement.lock();
-        judgement.offered(after, found, long);
-        self.note(&judgement);
+        self.judge(|judgement, found| judgement.offered(after, found, long));
     }
 
-    fn note(&self, judgement: &Judgement) {
-        let is = |way| judgement.way == way;
-        self.suspected.store(!is(Way::Offers), Ordering::Relaxed);
-        self.sleeping.store(is(Way::Sleeps), Ordering::Relaxed);
+    /// Changes the judgement in view of what has been found; returns what it is then.
+    fn judge(&self, change: impl FnOnce(&mut Judgement, u32)) -> Way {
+        let found = self.found.load(Ordering::Relaxed);
+        let mut judgement = self.judgement.lock();
+        change(&mut judgement, found);
+        let way = judgement.way;
+        self.suspected.store(way != Way::Offers, Ordering::Relaxed);
+        self.sleeping.store(way == Way::Sleeps, Ordering::Relaxed);
+        way
     }
 }
 
@@ -119,8 +117,7 @@ impl Judgement {
     fn advance(&mut self, now: Time, found: u32) {
         match self.way {
             Way::Sleeps if now >= self.since + self.sleeping => {
-                let found_asleep = found.wrapping_sub(self.found);
-                self.pace = self.sleeping.checked_div(found_asleep);
+                self.pace = self.sleeping.checked_div(self.brought(found));
                 self.long = false;
                 self.begin(Way::Tries, now, found);
             }
@@ -143,7 +140,7 @@ impl Judgement {
                 self.try_on(now, found);
             }
             // Strangers may have come.
-            Way::Insists if long && self.is_slower(2 * CROWD_MARGIN, now, found) => {
+            Way::Insists if long && self.is_slower(2 * CROWD_MARGIN, CROWD_CREDIT, now, found) => {
                 self.settle(now, found, false);
             }
             _ => {}
@@ -153,25 +150,26 @@ impl Judgement {
     /// Ends the trial if it is clear what it shows. In doubt it is for the offers: where the peer
     /// sleeps, too, one of the two has to begin.
     fn try_on(&mut self, now: Time, found: u32) {
-        let Some(pace) = self.pace else {
-            return self.settle(now, found, false);
-        };
-
-        let took = now - self.since;
-        let brought = found.wrapping_sub(self.found);
-        if brought >= CROWD_TRIAL
-            || took > MAX_CROWD_TRIAL
-            || self.is_slower(CROWD_MARGIN, now, found)
-        {
-            self.settle(now, found, took <= pace * (CROWD_MARGIN * brought));
+        let over = self.brought(found) >= CROWD_TRIAL
+            || now - self.since > MAX_CROWD_TRIAL
+            || self.is_slower(CROWD_MARGIN, CROWD_CREDIT, now, found);
+        if over {
+            let pays = !self.is_slower(CROWD_MARGIN, 0, now, found);
+            self.settle(now, found, pays);
         }
     }
 
-    /// Whether it is certain that what offers bring takes so many times as long as sleeping.
-    fn is_slower(&self, times: u32, now: Time, found: u32) -> bool {
-        let brought = found.wrapping_sub(self.found);
+    /// Whether what offers have brought, and so many finds more, takes over so many times as long
+    /// as sleeping. Where sleeping brought nothing there is nothing to hope for.
+    fn is_slower(&self, times: u32, granted: u32, now: Time, found: u32) -> bool {
+        let brought = self.brought(found) + granted;
         self.pace
-            .is_some_and(|pace| now - self.since > pace * (times * (brought + CROWD_CREDIT)))
+            .is_none_or(|pace| now - self.since > pace * (times * brought))
+    }
+
+    /// What has been found since it is this way.
+    fn brought(&self, found: u32) -> u32 {
+        found.wrapping_sub(self.found)
     }
 
     /// The trial has ended.

@@ -44,7 +44,6 @@ impl Hca {
     /// paid (see `answers`).
     #[cold]
     fn await_answer(&self, last: &Wc) {
-        let now = timers::now();
         if last.opcode & WC_RECV != 0 || !self.alive() {
             return;
         }
@@ -56,6 +55,7 @@ impl Hca {
         if qp.is_answered() != Some(false) {
             return;
         }
+        let now = timers::now();
         let Some(patience) = self.answers.lock().worth(now) else {
             return;
         };
