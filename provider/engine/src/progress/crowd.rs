@@ -39,7 +39,7 @@ pub(crate) struct Crowd {
     suspected: AtomicBool,
     /// Whether it is [`Way::Sleeps`], unless its time has passed.
     sleeping: AtomicBool,
-    /// Polls that found completions meanwhile. Of two at once one may be lost, which does no harm.
+    /// Polls that found completions meanwhile.
     found: AtomicU32,
     judgement: Mutex<Judgement>,
 }
@@ -86,8 +86,7 @@ impl Crowd {
 
     /// A poll has found completions, while it is suspected.
     pub(super) fn found(&self) {
-        let found = self.found.load(Ordering::Relaxed);
-        self.found.store(found.wrapping_add(1), Ordering::Relaxed);
+        self.found.fetch_add(1, Ordering::Relaxed);
     }
 
     /// An offer was made and has ended.
@@ -102,8 +101,9 @@ impl Crowd {
 
     /// Changes the judgement in view of what has been found; returns what it is then.
     fn judge(&self, change: impl FnOnce(&mut Judgement, u32)) -> Way {
-        let found = self.found.load(Ordering::Relaxed);
         let mut judgement = self.judgement.lock();
+        // Under the lock, so that it is never less than what a judgement has begun with.
+        let found = self.found.load(Ordering::Relaxed);
         change(&mut judgement, found);
         let way = judgement.way;
         self.suspected.store(way != Way::Offers, Ordering::Relaxed);
@@ -162,9 +162,10 @@ impl Judgement {
     /// Whether what offers have brought, and so many finds more, takes over so many times as long
     /// as sleeping. Where sleeping brought nothing there is nothing to hope for.
     fn is_slower(&self, times: u32, granted: u32, now: Time, found: u32) -> bool {
-        let brought = self.brought(found) + granted;
+        // A program whose polls all find something may be long without an offer.
+        let brought = self.brought(found).saturating_add(granted);
         self.pace
-            .is_none_or(|pace| now - self.since > pace * (times * brought))
+            .is_none_or(|pace| now - self.since > pace * times.saturating_mul(brought))
     }
 
     /// What has been found since it is this way.
@@ -308,5 +309,17 @@ mod tests {
         poller.sleep.0 = MAX_YIELD;
         poller.run(10 * SECOND);
         assert!(poller.offers < 60, "{}", poller.offers);
+    }
+
+    #[test]
+    fn a_trial_without_an_offer_may_bring_any_number() {
+        let mut judgement = Judgement {
+            way: Way::Tries,
+            pace: Some(MAX_YIELD_BACKOFF),
+            long: true,
+            ..Judgement::default()
+        };
+        judgement.offered(Time::ZERO + SECOND, u32::MAX, true);
+        assert_eq!(judgement.way, Way::Insists);
     }
 }
