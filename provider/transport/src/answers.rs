@@ -255,6 +255,7 @@ impl Qp {
             host.path_signal(PathSignal::Acked { bytes, rtt });
         }
         if any {
+            req.timers.silent = false;
             req.timers.ack = req.timers.ack_deadline(now, self.attr.timeout);
             req.expect_news(now);
         }

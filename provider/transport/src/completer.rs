@@ -144,6 +144,7 @@ impl Qp {
             req.sample(rtt);
         }
 
+        req.timers.silent = false;
         req.timers.ack = if req.una < req.max && req.next > req.una {
             req.timers.ack_deadline(now, self.attr.timeout)
         } else {
@@ -223,6 +224,7 @@ impl Qp {
             return;
         }
         self.req.gap = None;
+        self.req.timers.silent = true;
         let psn = self.req.una & 0xff_ffff;
         debug!(qpn = %Hex(self.config.qpn), psn, "Local ACK Timeout");
         host.path_signal(PathSignal::Timeout);

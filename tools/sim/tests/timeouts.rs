@@ -92,6 +92,34 @@ fn stretched_timeouts_wait_for_a_stopped_peer() {
     }
 }
 
+/// A peer that waits for a processor for 22 times T_tr is waited for: after the first timeout each
+/// takes T_tr longer (C9-142), until something is heard of the peer.
+#[test]
+fn a_peer_that_stays_silent_is_given_longer() {
+    let t_tr = Duration::from_nanos(4096 << 14);
+    let mut t = Tester::new();
+    let buffer = t.buffer(10, Access::LOCAL_WRITE);
+    let began = t.now;
+    t.post(1, WRITE, buffer);
+    t.sent();
+    while t.qp.next_timeout().expect("runs") < began + 22 * t_tr {
+        t.expire();
+        t.sent();
+    }
+    assert!(t.host.sends.is_empty());
+    t.ack(DUT_PSN, 1);
+    assert_eq!(t.send_statuses(), [(1, WcStatus::Success)]);
+
+    t.post(2, WRITE, buffer);
+    t.sent();
+    let first = t.qp.next_timeout().expect("runs") - t.now;
+    assert!((2 * t_tr..3 * t_tr).contains(&first), "{first:?}");
+    t.expire();
+    t.sent();
+    let second = t.qp.next_timeout().expect("runs") - t.now;
+    assert!((3 * t_tr..4 * t_tr).contains(&second), "{second:?}");
+}
+
 #[test]
 fn a_timeout_of_zero_is_infinite() {
     let mut t = Tester::with(QpAttr {
