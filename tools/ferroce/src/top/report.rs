@@ -241,15 +241,19 @@ pub(super) fn report(sample: &Sample, before: Option<&Before>) -> (Report, Befor
     (all, next)
 }
 
-/// The growth of a number in a second, if both samples have it. One that has become less began
-/// anew: the queue pair, or whoever counts, is another.
+/// The growth of a number in a second. One that has become less began anew: the queue pair, or
+/// whoever counts, is another.
 fn rate(now: u64, before: u64, elapsed: f64) -> f64 {
-    now.saturating_sub(before) as f64 / elapsed.max(1e-3)
+    now.checked_sub(before).unwrap_or(now) as f64 / elapsed.max(1e-3)
 }
 
+/// What a queue pair did since the sample before. One that was not there then did all of it since.
 fn rates_of(now: &QpNumbers, before: Option<&QpNumbers>, elapsed: Option<f64>) -> Option<Rates> {
-    let (before, elapsed) = (before?, elapsed?);
-    let of = |counter| rate(now.counter(counter), before.counter(counter), elapsed);
+    let elapsed = elapsed?;
+    let of = |counter| {
+        let then = before.map_or(0, |before| before.counter(counter));
+        rate(now.counter(counter), then, elapsed)
+    };
     Some(Rates {
         sent_bytes: of(Counter::TxBytes),
         rcvd_bytes: of(Counter::RxBytes),

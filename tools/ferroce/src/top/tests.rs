@@ -48,6 +48,24 @@ fn rates_are_of_the_time_between_two_samples() {
 }
 
 #[test]
+fn a_queue_pair_that_came_since_did_all_of_it_since() {
+    let [client, server] = two();
+    let (_, before) = report(&sample(&[], 10 * S), None);
+    client.row.sent(4, 2000, 11 * S);
+    let examples = [client, server];
+    let (report_two, before) = report(&sample(&examples, 12 * S), Some(&before));
+    let sender = report_two.queue_pairs[0].rates.unwrap();
+    assert_eq!((sender.sent_bytes, sender.sent_pkts), (1000.0, 2.0));
+
+    // Another one by the same number began anew.
+    let [client, server] = two();
+    client.row.sent(1, 500, 13 * S);
+    let (report_three, _) = report(&sample(&[client, server], 14 * S), Some(&before));
+    let sender = report_three.queue_pairs[0].rates.unwrap();
+    assert_eq!((sender.sent_bytes, sender.sent_pkts), (250.0, 0.5));
+}
+
+#[test]
 fn a_program_of_several_slots_is_shown_once() {
     let [client, server] = two();
     let pid = client.pid;
