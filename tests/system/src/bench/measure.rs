@@ -1,5 +1,5 @@
-//! The measurements: which there are, and those of ferroce. What they are compared with is in
-//! `yardsticks`.
+//! How ferroce is measured. Which measurements there are is in `measurements`, what they are
+//! compared with in `yardsticks`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Error, Result, anyhow, bail};
 
 use super::engine;
+use super::measurements::MEASUREMENTS;
 use crate::groups::cm::cmtime_complaint;
 use crate::harness::case::Stop;
 use crate::harness::process::{self, Finished};
@@ -63,108 +64,14 @@ impl Figure {
     }
 }
 
-/// A measurement: key, unit and how it is taken.
-type Measurement = (&'static str, &'static str, fn(&Bench<'_>) -> Result<f64>);
-
-/// All measurements but of memory: key, unit and how.
-const MEASUREMENTS: &[Measurement] = &[
-    ("udp_bandwidth", "Gb/s", |b| {
-        Ok(b.udp_bytes(4096)? * 8.0 / 1e9)
-    }),
-    ("tcp_bandwidth", "Gb/s", |b| b.tcp_bandwidth("64K")),
-    ("write_64k", "Gb/s", |b| b.bandwidth("ib_write_bw", 65_536)),
-    ("write_1m", "Gb/s", |b| b.bandwidth("ib_write_bw", 1 << 20)),
-    ("send_64k", "Gb/s", |b| b.bandwidth("ib_send_bw", 65_536)),
-    ("send_1m", "Gb/s", |b| b.bandwidth("ib_send_bw", 1 << 20)),
-    ("read_64k", "Gb/s", |b| b.bandwidth("ib_read_bw", 65_536)),
-    ("read_1m", "Gb/s", |b| b.bandwidth("ib_read_bw", 1 << 20)),
-    ("exs_64k", "Gb/s", |b| b.exs_bandwidth(65_536, &[])),
-    ("exs_1m", "Gb/s", |b| b.exs_bandwidth(1 << 20, &[])),
-    ("exs_1m_own", "Gb/s", |b| b.exs_bandwidth(1 << 20, &["-o"])),
-    ("udp_latency", "us", |b| b.udp_latency(36)),
-    ("tcp_latency", "us", |b| b.tcp_latency("2")),
-    ("write_latency", "us", |b| b.latency("ib_write_lat", 2)),
-    ("send_latency", "us", |b| b.latency("ib_send_lat", 2)),
-    ("read_latency", "us", |b| b.latency("ib_read_lat", 2)),
-    ("atomic_latency", "us", |b| b.latency("ib_atomic_lat", 8)),
-    ("udp_rate", "M/s", |b| Ok(b.udp_bytes(20)? / 20.0 / 1e6)),
-    ("write_rate", "M/s", |b| b.message_rate("ib_write_bw")),
-    ("send_rate", "M/s", |b| b.message_rate("ib_send_bw")),
-    ("word", "ns", |b| b.word()),
-    ("copies_64k", "Gb/s", |b| b.copies("ring", 65_536)),
-    ("copies_1m", "Gb/s", |b| b.copies("ring", 1 << 20)),
-    ("kernel_64k", "Gb/s", |b| b.copies("kernel", 65_536)),
-    ("kernel_1m", "Gb/s", |b| b.copies("kernel", 1 << 20)),
-    ("alone_write_64k", "Gb/s", |b| {
-        b.alone().bandwidth("ib_write_bw", 65_536)
-    }),
-    ("alone_write_1m", "Gb/s", |b| {
-        b.alone().bandwidth("ib_write_bw", 1 << 20)
-    }),
-    ("alone_send_64k", "Gb/s", |b| {
-        b.alone().bandwidth("ib_send_bw", 65_536)
-    }),
-    ("alone_read_64k", "Gb/s", |b| {
-        b.alone().bandwidth("ib_read_bw", 65_536)
-    }),
-    ("alone_exs_1m", "Gb/s", |b| {
-        b.alone().exs_bandwidth(1 << 20, &[])
-    }),
-    ("alone_write_latency", "us", |b| {
-        b.alone().latency("ib_write_lat", 2)
-    }),
-    ("alone_send_latency", "us", |b| {
-        b.alone().latency("ib_send_lat", 2)
-    }),
-    ("alone_read_latency", "us", |b| {
-        b.alone().latency("ib_read_lat", 2)
-    }),
-    ("alone_write_rate", "M/s", |b| {
-        b.alone().message_rate("ib_write_bw")
-    }),
-    ("alone_send_rate", "M/s", |b| {
-        b.alone().message_rate("ib_send_bw")
-    }),
-    ("tcp_connection", "us", |b| b.tcp_connection()),
-    ("cm_connection", "us", |b| {
-        b.program("cm_time", "connection", "us per connection: ")
-    }),
-    ("cm_rate", "/s", |b| b.connection_rate()),
-    ("cores_one_64k", "Gb/s", |b| {
-        b.program("cores", "one_thread_64k", "Gb/s: ")
-    }),
-    ("cores_vector_64k", "Gb/s", |b| {
-        b.program("cores", "one_vector_64k", "Gb/s: ")
-    }),
-    ("cores_vectors_64k", "Gb/s", |b| {
-        b.program("cores", "two_vectors_64k", "Gb/s: ")
-    }),
-    ("cores_processes_64k", "Gb/s", |b| {
-        b.program("cores", "two_processes_64k", "Gb/s: ")
-    }),
-    ("cores_one_2", "M/s", |b| {
-        b.program("cores", "one_thread_2", "M/s: ")
-    }),
-    ("cores_vector_2", "M/s", |b| {
-        b.program("cores", "one_vector_2", "M/s: ")
-    }),
-    ("cores_vectors_2", "M/s", |b| {
-        b.program("cores", "two_vectors_2", "M/s: ")
-    }),
-    ("cores_processes_2", "M/s", |b| {
-        b.program("cores", "two_processes_2", "M/s: ")
-    }),
-    ("engine_64", "ns", |b| b.engine(64)),
-    ("engine_4k", "ns", |b| b.engine(4096)),
-    ("engine_1m", "ns", |b| b.engine(1 << 20)),
-];
-
 /// Where measurements are taken.
 pub(super) struct Bench<'a> {
     /// Programs reach each other over sockets, as over any network.
     pub(super) host: &'a Host,
     /// They are processes of one device.
     device: &'a Host,
+    /// Over sockets, without io_uring.
+    plain: Option<&'a Host>,
     pub(super) dir: PathBuf,
     pub(super) seconds: u32,
 }
@@ -176,8 +83,17 @@ impl<'a> Bench<'a> {
         Bench {
             host,
             device,
+            plain: None,
             dir,
             seconds,
+        }
+    }
+
+    /// Also over sockets of a host without io_uring.
+    pub(super) fn and_by_poll(self, plain: &'a Host) -> Bench<'a> {
+        Bench {
+            plain: Some(plain),
+            ..self
         }
     }
 
@@ -188,6 +104,15 @@ impl<'a> Bench<'a> {
             dir: self.dir.clone(),
             ..*self
         }
+    }
+
+    /// The same for programs that do without io_uring.
+    pub(super) fn by_poll(&self) -> Result<Bench<'a>> {
+        Ok(Bench {
+            host: self.plain.context("no host without io_uring")?,
+            dir: self.dir.clone(),
+            ..*self
+        })
     }
 
     /// Takes all measurements by turns, `repetitions` times.
@@ -239,8 +164,13 @@ impl<'a> Bench<'a> {
         self.perftest(tool, size, &["-n", &count, "-m", "4096"], 2)
     }
 
+    /// Median latency in microseconds of 2 bytes where both ends sleep until there is an event.
+    pub(super) fn latency_by_events(&self, tool: &str) -> Result<f64> {
+        self.perftest(tool, 2, &["-e", "-n", "5000", "-m", "4096"], 2)
+    }
+
     /// Messages of 2 bytes in millions a second.
-    fn message_rate(&self, tool: &str) -> Result<f64> {
+    pub(super) fn message_rate(&self, tool: &str) -> Result<f64> {
         let seconds = self.seconds.to_string();
         self.perftest(tool, 2, &["-D", &seconds, "-m", "4096"], 2)
     }
@@ -250,7 +180,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Bandwidth in Gb/s from one EXS socket to another, the memory registered at both ends.
-    fn exs_bandwidth(&self, size: usize, options: &[&str]) -> Result<f64> {
+    pub(super) fn exs_bandwidth(&self, size: usize, options: &[&str]) -> Result<f64> {
         let program = exs::example(self.host.programs(), "exs_bw")?;
         let port = EXS_PORT.to_string();
         let address = self.host.address.as_str();
@@ -274,7 +204,7 @@ impl<'a> Bench<'a> {
     }
 
     /// What a C program of the tests prints behind `label`.
-    fn program(&self, name: &str, test: &str, label: &str) -> Result<f64> {
+    pub(super) fn program(&self, name: &str, test: &str, label: &str) -> Result<f64> {
         let mut command = self.host.run(cprogram::compile(name)?);
         command.arg(test);
         let finished = process::run(command, &self.dir, name, LIMIT)?;
@@ -289,12 +219,12 @@ impl<'a> Bench<'a> {
         )
     }
 
-    fn engine(&self, size: usize) -> Result<f64> {
+    pub(super) fn engine(&self, size: usize) -> Result<f64> {
         engine::packet(self.host.programs(), &self.dir, size, self.seconds)
     }
 
     /// Connections a second, as cmtime makes and ends them: all at once, with their queue pairs.
-    fn connection_rate(&self) -> Result<f64> {
+    pub(super) fn connection_rate(&self) -> Result<f64> {
         let port = CMTIME_PORT.to_string();
         let command = |options: &[&str]| {
             let mut command = self.host.run("cmtime");

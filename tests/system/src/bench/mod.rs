@@ -12,6 +12,7 @@ mod engine;
 mod events;
 mod loaded;
 mod measure;
+mod measurements;
 mod race;
 mod receives;
 mod report;
@@ -47,17 +48,22 @@ pub fn run(json: Option<&Path>, quick: bool) -> Result<()> {
     build::exs()?;
     let mut host = Host::new(&programs, "127.0.0.1", None)?.without_loopback();
     let mut device = Host::new(&programs, "127.0.0.2", None)?;
+    let plain = Host::new(&programs, "127.0.0.3", None)?;
+    let mut plain = plain.without_loopback().without_io_uring();
     host.up()?;
     device.up()?;
+    plain.up()?;
     let (repetitions, seconds) = if quick { (2, 1) } else { (5, 2) };
     println!(
         "xtask: {repetitions} rounds of everything, {seconds} s for each transfer; please leave the machine alone"
     );
     let bench = measure::Bench::new(&host, &device, build::scratch("bench")?, seconds);
+    let bench = bench.and_by_poll(&plain);
     let watch = Watch::begin()?;
     let figures = bench.run(repetitions)?;
     host.down()?;
     device.down()?;
+    plain.down()?;
 
     let others = watch.others()?;
     let comparisons = table::compare(&figures, others);

@@ -70,6 +70,12 @@ pub(super) const RULES: &[Rule] = &[
     rule("ib_read_lat 2 B", "read_latency", ROUND, Target::None),
     rule("ib_atomic_lat 8 B", "atomic_latency", ROUND, Target::None),
     rule(
+        "ib_send_lat -e 2 B, by events",
+        "event_latency",
+        PING,
+        Target::None,
+    ),
+    rule(
         "raw UDP GSO/GRO, 20 B packets",
         "udp_rate",
         None,
@@ -82,6 +88,30 @@ pub(super) const RULES: &[Rule] = &[
         Target::None,
     ),
     rule("ib_send_bw 2 B, messages", "send_rate", RATE, Target::None),
+    rule(
+        "no io_uring: ib_write_bw 64 KiB",
+        "poll_write_64k",
+        WRITE_64K,
+        Target::None,
+    ),
+    rule(
+        "no io_uring: exs_bw 64 KiB",
+        "poll_exs_64k",
+        Some(("exs_64k", 1.0, "exs_bw 64 KiB")),
+        Target::None,
+    ),
+    rule(
+        "no io_uring: ib_write_lat 2 B",
+        "poll_write_latency",
+        Some(("write_latency", 1.0, "ib_write_lat 2 B")),
+        Target::None,
+    ),
+    rule(
+        "no io_uring: ib_send_lat -e 2 B",
+        "poll_event_latency",
+        Some(("event_latency", 1.0, "ib_send_lat -e 2 B")),
+        Target::None,
+    ),
     rule(
         "a word of memory, there and back",
         "word",

@@ -35,6 +35,7 @@ pub struct Host {
     runtime: Runtime,
     up: bool,
     loopback: bool,
+    io_uring: bool,
     recovery: Option<&'static str>,
 }
 
@@ -88,6 +89,7 @@ impl Host {
             runtime,
             up: false,
             loopback: true,
+            io_uring: true,
             recovery: None,
         }
     }
@@ -102,6 +104,13 @@ impl Host {
     /// Programs reach each other over sockets, as if each had a device of its own.
     pub fn without_loopback(mut self) -> Host {
         self.loopback = false;
+        self
+    }
+
+    /// Programs and daemon do without io_uring, as where the kernel is older than 6.1 or a container
+    /// forbids it.
+    pub(crate) fn without_io_uring(mut self) -> Host {
+        self.io_uring = false;
         self
     }
 
@@ -222,6 +231,9 @@ impl Host {
         }
         if !self.loopback {
             command.env("FERROCE_LOOPBACK", "off");
+        }
+        if !self.io_uring {
+            command.env("FERROCE_IO_URING", "off");
         }
         if let Some(way) = self.recovery {
             command.env("FERROCE_RECOVERY", way);

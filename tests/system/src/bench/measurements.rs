@@ -1,0 +1,116 @@
+//! Which measurements there are.
+
+use anyhow::Result;
+
+use super::measure::Bench;
+
+/// A measurement: key, unit and how it is taken.
+pub(super) type Measurement = (&'static str, &'static str, fn(&Bench<'_>) -> Result<f64>);
+
+/// All measurements but of memory: key, unit and how.
+pub(super) const MEASUREMENTS: &[Measurement] = &[
+    ("udp_bandwidth", "Gb/s", |b| {
+        Ok(b.udp_bytes(4096)? * 8.0 / 1e9)
+    }),
+    ("tcp_bandwidth", "Gb/s", |b| b.tcp_bandwidth("64K")),
+    ("write_64k", "Gb/s", |b| b.bandwidth("ib_write_bw", 65_536)),
+    ("write_1m", "Gb/s", |b| b.bandwidth("ib_write_bw", 1 << 20)),
+    ("send_64k", "Gb/s", |b| b.bandwidth("ib_send_bw", 65_536)),
+    ("send_1m", "Gb/s", |b| b.bandwidth("ib_send_bw", 1 << 20)),
+    ("read_64k", "Gb/s", |b| b.bandwidth("ib_read_bw", 65_536)),
+    ("read_1m", "Gb/s", |b| b.bandwidth("ib_read_bw", 1 << 20)),
+    ("exs_64k", "Gb/s", |b| b.exs_bandwidth(65_536, &[])),
+    ("exs_1m", "Gb/s", |b| b.exs_bandwidth(1 << 20, &[])),
+    ("exs_1m_own", "Gb/s", |b| b.exs_bandwidth(1 << 20, &["-o"])),
+    ("udp_latency", "us", |b| b.udp_latency(36)),
+    ("tcp_latency", "us", |b| b.tcp_latency("2")),
+    ("write_latency", "us", |b| b.latency("ib_write_lat", 2)),
+    ("send_latency", "us", |b| b.latency("ib_send_lat", 2)),
+    ("read_latency", "us", |b| b.latency("ib_read_lat", 2)),
+    ("atomic_latency", "us", |b| b.latency("ib_atomic_lat", 8)),
+    ("event_latency", "us", |b| {
+        b.latency_by_events("ib_send_lat")
+    }),
+    ("udp_rate", "M/s", |b| Ok(b.udp_bytes(20)? / 20.0 / 1e6)),
+    ("write_rate", "M/s", |b| b.message_rate("ib_write_bw")),
+    ("send_rate", "M/s", |b| b.message_rate("ib_send_bw")),
+    ("poll_write_64k", "Gb/s", |b| {
+        b.by_poll()?.bandwidth("ib_write_bw", 65_536)
+    }),
+    ("poll_exs_64k", "Gb/s", |b| {
+        b.by_poll()?.exs_bandwidth(65_536, &[])
+    }),
+    ("poll_write_latency", "us", |b| {
+        b.by_poll()?.latency("ib_write_lat", 2)
+    }),
+    ("poll_event_latency", "us", |b| {
+        b.by_poll()?.latency_by_events("ib_send_lat")
+    }),
+    ("word", "ns", |b| b.word()),
+    ("copies_64k", "Gb/s", |b| b.copies("ring", 65_536)),
+    ("copies_1m", "Gb/s", |b| b.copies("ring", 1 << 20)),
+    ("kernel_64k", "Gb/s", |b| b.copies("kernel", 65_536)),
+    ("kernel_1m", "Gb/s", |b| b.copies("kernel", 1 << 20)),
+    ("alone_write_64k", "Gb/s", |b| {
+        b.alone().bandwidth("ib_write_bw", 65_536)
+    }),
+    ("alone_write_1m", "Gb/s", |b| {
+        b.alone().bandwidth("ib_write_bw", 1 << 20)
+    }),
+    ("alone_send_64k", "Gb/s", |b| {
+        b.alone().bandwidth("ib_send_bw", 65_536)
+    }),
+    ("alone_read_64k", "Gb/s", |b| {
+        b.alone().bandwidth("ib_read_bw", 65_536)
+    }),
+    ("alone_exs_1m", "Gb/s", |b| {
+        b.alone().exs_bandwidth(1 << 20, &[])
+    }),
+    ("alone_write_latency", "us", |b| {
+        b.alone().latency("ib_write_lat", 2)
+    }),
+    ("alone_send_latency", "us", |b| {
+        b.alone().latency("ib_send_lat", 2)
+    }),
+    ("alone_read_latency", "us", |b| {
+        b.alone().latency("ib_read_lat", 2)
+    }),
+    ("alone_write_rate", "M/s", |b| {
+        b.alone().message_rate("ib_write_bw")
+    }),
+    ("alone_send_rate", "M/s", |b| {
+        b.alone().message_rate("ib_send_bw")
+    }),
+    ("tcp_connection", "us", |b| b.tcp_connection()),
+    ("cm_connection", "us", |b| {
+        b.program("cm_time", "connection", "us per connection: ")
+    }),
+    ("cm_rate", "/s", |b| b.connection_rate()),
+    ("cores_one_64k", "Gb/s", |b| {
+        b.program("cores", "one_thread_64k", "Gb/s: ")
+    }),
+    ("cores_vector_64k", "Gb/s", |b| {
+        b.program("cores", "one_vector_64k", "Gb/s: ")
+    }),
+    ("cores_vectors_64k", "Gb/s", |b| {
+        b.program("cores", "two_vectors_64k", "Gb/s: ")
+    }),
+    ("cores_processes_64k", "Gb/s", |b| {
+        b.program("cores", "two_processes_64k", "Gb/s: ")
+    }),
+    ("cores_one_2", "M/s", |b| {
+        b.program("cores", "one_thread_2", "M/s: ")
+    }),
+    ("cores_vector_2", "M/s", |b| {
+        b.program("cores", "one_vector_2", "M/s: ")
+    }),
+    ("cores_vectors_2", "M/s", |b| {
+        b.program("cores", "two_vectors_2", "M/s: ")
+    }),
+    ("cores_processes_2", "M/s", |b| {
+        b.program("cores", "two_processes_2", "M/s: ")
+    }),
+    ("engine_64", "ns", |b| b.engine(64)),
+    ("engine_4k", "ns", |b| b.engine(4096)),
+    ("engine_1m", "ns", |b| b.engine(1 << 20)),
+];
