@@ -12,6 +12,10 @@
 //!
 //! A daemon holds a lock on its files. One that was killed leaves them behind; the next daemon of
 //! that user, whatever its address and its namespace, removes those that nobody holds.
+//!
+//! A multicast group has such a file as well, made by whoever comes first ([`GroupFile`]).
+
+mod group;
 
 use std::fs::{File, OpenOptions};
 use std::net::IpAddr;
@@ -23,6 +27,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{FlockOperation, OFlags, flock};
+
+pub use group::{GroupFile, Member};
 
 use crate::ControlError;
 
@@ -38,6 +44,8 @@ const PAGE: usize = SLOTS * 2 * size_of::<u64>();
 #[derive(Clone, Debug)]
 pub struct FlowPage {
     map: Arc<MmapRaw>,
+    /// What is sent goes to all, and is counted once.
+    is_group: bool,
 }
 
 /// The file of one address, which goes when this is dropped. For the daemon.
@@ -129,6 +137,8 @@ fn remove(path: &Path, ours: bool) {
 impl Drop for FlowFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
+        // Of programs that were killed.
+        sweep();
     }
 }
 
@@ -150,13 +160,19 @@ impl FlowPage {
 
     fn map(file: &File) -> Option<FlowPage> {
         let map = MmapOptions::new().len(PAGE).map_raw(&file.as_fd()).ok()?;
-        Some(FlowPage { map: Arc::new(map) })
+        Some(FlowPage {
+            map: Arc::new(map),
+            is_group: false,
+        })
     }
 
     /// What has been sent to a slot, in units of the senders' and receivers' choice. It only grows
     /// (and wraps).
     pub fn sent(&self, slot: u8) -> &AtomicU64 {
-        self.cell(usize::from(slot))
+        self.cell(match self.is_group {
+            true => 0,
+            false => usize::from(slot),
+        })
     }
 
     /// What has been received (or lost) at a slot, in the same units.

@@ -36,7 +36,7 @@ pub mod uring;
 pub use client::Client;
 pub use counters::{Counter, CounterPage};
 pub use error::ControlError;
-pub use flow::{FlowFile, FlowPage};
+pub use flow::{FlowFile, FlowPage, GroupFile, Member};
 pub use generations::{GENERATIONS, Generations};
 pub use inbox::{InboxFds, InboxHead, RING_BYTES, RingMemory};
 pub use ports::{Key, MAX_PORTS, PortCounter, WrongKey};

@@ -76,8 +76,9 @@ struct Counters {
 struct Shared(Arc<Counters>);
 
 impl Gauge for Shared {
-    fn in_flight(&self) -> Option<u64> {
-        Some(self.0.sent.load(Relaxed) - self.0.taken.load(Relaxed))
+    fn room(&self, limit: u64) -> Option<u64> {
+        let in_flight = self.0.sent.load(Relaxed) - self.0.taken.load(Relaxed);
+        Some(limit.saturating_sub(in_flight))
     }
 
     fn taken(&self) -> u64 {

@@ -173,9 +173,9 @@ impl Hca {
             (Some(port), Some(_)) => self.process_copies(rx, receiver, port, &run),
         };
 
-        if unacknowledged && let Some(page) = receiver.flow() {
-            let cost = buffer_cost(data.len(), datagram.segment != 0);
-            page.take(self.slot(), cost);
+        // To a group nothing is acknowledged.
+        if unacknowledged || members.is_some() {
+            receiver.take(buffer_cost(data.len(), datagram.segment != 0));
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use ferroce_control::GidEntry;
-use socket2::Socket;
+use ferroce_control::udp::enlarge;
 
 use super::Hca;
 use crate::datapath::path::Path;
@@ -113,9 +113,8 @@ impl Hca {
         let io = |e| Error::io("opening a socket for a multicast group", e);
         let socket = UdpSocket::bind((port.local(), 0)).map_err(io)?;
         let end = socket.local_addr().map_err(io)?;
-        let socket = Socket::from(socket);
         // As large as the slots' sockets, which the kernel reports at twice the size asked for.
-        let _ = socket.set_recv_buffer_size(self.info.rcvbuf as usize / 2);
+        let _ = enlarge(&socket, self.info.rcvbuf as usize / 2);
         self.control
             .ask(|daemon| daemon.join_group(port.number, gid, end))?;
         self.control_events();

@@ -6,47 +6,101 @@ use std::net::IpAddr;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 
-use ferroce_control::FlowPage;
+use ferroce_control::{FlowPage, GroupFile};
 use ferroce_transport::congestion::Gauge;
 
-/// The counters of a receiver's address, which senders on the same machine keep too.
+/// The counters of a receiver's address, or of a group, which senders on the same machine keep too.
 pub(crate) struct Counters {
-    ip: IpAddr,
-    scope_id: u32,
-    slot: u8,
+    receiver: Receiver,
     /// Looked for at the first use; many receivers have none.
-    page: OnceLock<Option<FlowPage>>,
+    place: OnceLock<Place>,
+}
+
+/// Who is sent to.
+#[derive(Clone, Copy)]
+pub(super) enum Receiver {
+    Slot {
+        ip: IpAddr,
+        scope_id: u32,
+        slot: u8,
+    },
+    /// Through one interface.
+    Group {
+        ip: IpAddr,
+        interface: u32,
+        /// By which other machines may be reached.
+        leads_out: bool,
+    },
+}
+
+enum Place {
+    /// Of another machine, or another user's.
+    Nowhere,
+    Address(FlowPage, u8),
+    Group(GroupFile),
 }
 
 impl Counters {
-    pub(super) fn of(ip: IpAddr, scope_id: u32, slot: u8) -> Counters {
+    pub(super) fn of(receiver: Receiver) -> Counters {
         Counters {
-            ip,
-            scope_id,
-            slot,
-            page: OnceLock::new(),
+            receiver,
+            place: OnceLock::new(),
         }
     }
 
-    fn page(&self) -> Option<&FlowPage> {
-        let open = || (!self.ip.is_multicast()).then(|| FlowPage::open(self.ip, self.scope_id));
-        self.page.get_or_init(|| open().flatten()).as_ref()
+    fn place(&self) -> &Place {
+        let open = || match self.receiver {
+            Receiver::Slot { ip, scope_id, slot } => {
+                Some(Place::Address(FlowPage::open(ip, scope_id)?, slot))
+            }
+            Receiver::Group { ip, interface, .. } => {
+                Some(Place::Group(GroupFile::open(ip, interface)?))
+            }
+        };
+        self.place.get_or_init(|| open().unwrap_or(Place::Nowhere))
     }
 }
 
 impl Gauge for Counters {
-    fn in_flight(&self) -> Option<u64> {
-        self.page().map(|page| page.in_flight(self.slot))
+    fn room(&self, limit: u64) -> Option<u64> {
+        match self.place() {
+            Place::Nowhere => None,
+            Place::Address(page, slot) => Some(limit.saturating_sub(page.in_flight(*slot))),
+            Place::Group(group) => group.room(limit),
+        }
     }
 
     fn taken(&self) -> u64 {
-        self.page()
-            .map_or(0, |page| page.received(self.slot).load(Relaxed))
+        match self.place() {
+            Place::Nowhere => 0,
+            Place::Address(page, slot) => page.received(*slot).load(Relaxed),
+            Place::Group(group) => group.taken(),
+        }
     }
 
     fn sent(&self, cost: u64) {
-        if let Some(page) = self.page() {
-            page.sent(self.slot).fetch_add(cost, Relaxed);
+        match self.place() {
+            Place::Nowhere => {}
+            Place::Address(page, slot) => {
+                page.sent(*slot).fetch_add(cost, Relaxed);
+            }
+            Place::Group(group) => group.send(cost),
+        }
+    }
+
+    fn has_others(&self) -> bool {
+        matches!(
+            self.receiver,
+            Receiver::Group {
+                leads_out: true,
+                ..
+            }
+        )
+    }
+
+    fn stalled(&self) {
+        if let Place::Group(group) = self.place() {
+            group.forget_the_dead();
         }
     }
 }
@@ -56,24 +110,54 @@ mod tests {
     use super::*;
     use ferroce_control::FlowFile;
 
+    fn slot(ip: IpAddr, slot: u8) -> Counters {
+        Counters::of(Receiver::Slot {
+            ip,
+            scope_id: 0,
+            slot,
+        })
+    }
+
+    fn group(ip: IpAddr, interface: u32) -> Counters {
+        Counters::of(Receiver::Group {
+            ip,
+            interface,
+            leads_out: true,
+        })
+    }
+
     #[test]
     fn what_is_sent_and_taken_is_seen_by_both() {
         let ip = IpAddr::from([192, 0, 2, 92]);
         let _file = FlowFile::create(ip, 0).unwrap();
         let page = FlowPage::open(ip, 0).unwrap();
-        let counters = Counters::of(ip, 0, 3);
+        let counters = slot(ip, 3);
         counters.sent(100_000);
         page.take(3, 30_000);
-        assert_eq!(counters.in_flight(), Some(70_000));
+        assert_eq!(counters.room(100_000), Some(30_000));
         assert_eq!(counters.taken(), 30_000);
         // Another slot's are others.
-        assert_eq!(Counters::of(ip, 0, 4).in_flight(), Some(0));
+        assert_eq!(slot(ip, 4).room(100), Some(100));
     }
 
     #[test]
-    fn of_other_machines_and_groups_nothing_is_known() {
-        for ip in [[192, 0, 2, 93], [239, 1, 2, 3]] {
-            assert_eq!(Counters::of(ip.into(), 0, 3).in_flight(), None);
-        }
+    fn of_other_machines_nothing_is_known() {
+        let ip = IpAddr::from([192, 0, 2, 93]);
+        assert_eq!(slot(ip, 3).room(100), None);
+    }
+
+    #[test]
+    fn of_a_group_the_members_of_this_machine_are_known() {
+        let ip = IpAddr::from([239, 192, 0, 94]);
+        let counters = group(ip, 1);
+        counters.sent(100);
+        assert_eq!(counters.room(1000), None);
+        let member = GroupFile::open(ip, 1).unwrap().join(500).unwrap();
+        counters.sent(100);
+        // Through another interface others are reached.
+        group(ip, 2).sent(100);
+        assert_eq!(counters.room(1000), Some(400));
+        member.page().take(member.number(), 60);
+        assert_eq!((counters.room(1000), counters.taken()), (Some(460), 160));
     }
 }

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use ferroce_control::FlowPage;
+use ferroce_control::{FlowPage, Member};
 use ferroce_transport::{AtomicTime, Time};
 
 use crate::port::ib::Port;
@@ -25,9 +25,12 @@ pub(crate) struct Receiver<Q> {
     pub(crate) members: Option<Arc<Members<Q>>>,
     /// Datagrams that the kernel has dropped for want of room in the socket's buffer, as last seen.
     pub(crate) dropped: AtomicU32,
+    /// By which number it is counted: the slot, or the member's of a group.
     slot: u8,
-    /// Where what came without acknowledgement is counted; of a multicast group nobody counts it.
+    /// Where what came without acknowledgement is counted.
     flow: Option<FlowPage>,
+    /// As whom, of a multicast group.
+    member: Option<Member>,
     /// How much had been sent when the socket was empty, though less had been received, and since
     /// when that is so.
     empty_at: AtomicU64,
@@ -65,10 +68,18 @@ impl<Q> Receiver<Q> {
         }
     }
 
-    /// Takes over the socket of a multicast group.
-    pub(crate) fn of_group(socket: OwnedFd, group: IpAddr, members: Arc<Members<Q>>) -> Self {
+    /// Takes over the socket of a multicast group. What comes is counted for a member of the group.
+    pub(crate) fn of_group(
+        socket: OwnedFd,
+        group: IpAddr,
+        members: Arc<Members<Q>>,
+        member: Option<Member>,
+    ) -> Self {
         Receiver {
             members: Some(members),
+            slot: member.as_ref().map_or(0, Member::number),
+            flow: member.as_ref().map(|member| member.page().clone()),
+            member,
             ..Receiver::new(socket, group)
         }
     }
@@ -78,7 +89,7 @@ impl<Q> Receiver<Q> {
     pub(crate) fn of_group_at(socket: OwnedFd, port: Arc<Port>, members: Arc<Members<Q>>) -> Self {
         Receiver {
             port: Some(port.clone()),
-            ..Receiver::of_group(socket, port.local(), members)
+            ..Receiver::of_group(socket, port.local(), members, None)
         }
     }
 
@@ -107,6 +118,7 @@ impl<Q> Receiver<Q> {
             dropped: AtomicU32::new(info[MEMINFO - 1]),
             slot: 0,
             flow: None,
+            member: None,
             empty_at: AtomicU64::new(0),
             empty_since: AtomicTime::default(),
             closed: AtomicBool::new(false),
@@ -135,20 +147,25 @@ impl<Q> Receiver<Q> {
     /// Ends a group's receiver: whoever waits at the socket is woken, and comes no more.
     pub(crate) fn close(&self) {
         self.closed.store(true, Relaxed);
+        if let Some(member) = &self.member {
+            member.leave();
+        }
         // SAFETY: touches no memory. An unconnected UDP socket complains, and wakes its readers all
         // the same.
         unsafe { libc::shutdown(self.socket.as_raw_fd(), libc::SHUT_RD) };
     }
 
-    /// The counters that senders without acknowledgement go by.
-    pub(crate) fn flow(&self) -> Option<&FlowPage> {
-        self.flow.as_ref()
+    /// Counts what came without acknowledgement, for those who send so.
+    pub(crate) fn take(&self, cost: u64) {
+        if let Some(page) = &self.flow {
+            page.take(self.slot, cost);
+        }
     }
 
     /// The socket is empty now: what was sent a while ago has been received or lost. Returns
     /// whether another look is needed to tell, as a sender counts before it sends.
     pub(crate) fn nothing_left(&self, now: Time) -> bool {
-        let Some(page) = self.flow() else {
+        let Some(page) = &self.flow else {
             return false;
         };
         let sent = page.sent(self.slot).load(Relaxed);
@@ -166,7 +183,7 @@ impl<Q> Receiver<Q> {
 
     /// As [`nothing_left`](Self::nothing_left), if the socket is empty.
     pub(crate) fn settle_if_empty(&self, now: Time) -> bool {
-        let Some(page) = self.flow() else {
+        let Some(page) = &self.flow else {
             return false;
         };
         if page.in_flight(self.slot) == 0 {

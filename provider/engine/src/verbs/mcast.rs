@@ -11,8 +11,11 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use ferroce_control::faults::Verb;
+use ferroce_control::udp::enlarge;
+use ferroce_control::{GroupFile, Member};
+use ferroce_transport::congestion::allowance_of_buffer;
 use ferroce_wire::ROCE_V2_PORT;
-use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
+use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockRef, Socket, Type};
 
 use crate::error::{Error, Result};
 use crate::hca::Hca;
@@ -147,7 +150,12 @@ impl Group<Qp> {
 
         for address in addresses.into_iter().flatten() {
             let socket = join(address, &interfaces, hca.info().rcvbuf)?;
-            let receiver = Receiver::of_group(socket, address, self.members.clone());
+            // What comes through one of several interfaces cannot be counted for that one.
+            let member = match interfaces[..] {
+                [interface] => count(&socket, address, interface),
+                _ => None,
+            };
+            let receiver = Receiver::of_group(socket, address, self.members.clone(), member);
             receiver.ask_for_headers();
             self.receivers.push(Arc::new(receiver));
         }
@@ -177,6 +185,14 @@ impl Group<Qp> {
     }
 }
 
+/// Has senders on this machine go by what such a socket holds.
+fn count(socket: &OwnedFd, group: IpAddr, interface: u32) -> Option<Member> {
+    // It may be less than what the slots' sockets have, which the daemon may have been allowed more.
+    let holds = SockRef::from(socket).recv_buffer_size().ok()?;
+    let holds = u32::try_from(holds).unwrap_or(u32::MAX);
+    GroupFile::open(group, interface)?.join(allowance_of_buffer(holds))
+}
+
 /// A socket that receives what comes for a group through any of the interfaces.
 fn join(group: IpAddr, interfaces: &[u32], receive_buffer: u32) -> Result<OwnedFd> {
     let io = |what| move |e| Error::io(what, e);
@@ -190,8 +206,9 @@ fn join(group: IpAddr, interfaces: &[u32], receive_buffer: u32) -> Result<OwnedF
         .set_reuse_address(true)
         .map_err(io("sharing a multicast group"))?;
 
-    // As large as the slots' sockets, which the kernel reports at twice the size asked for.
-    let _ = socket.set_recv_buffer_size(receive_buffer as usize / 2);
+    // As large as the slots' sockets, which the kernel reports at twice the size asked for, if this
+    // process may.
+    let _ = enlarge(&socket, receive_buffer as usize / 2);
     let first = interfaces.first().copied().unwrap_or(0);
     let address = match group {
         IpAddr::V4(_) => SocketAddr::new(group, ROCE_V2_PORT),

@@ -1,9 +1,9 @@
 //! A pace for what nobody acknowledges (UC, UD), so that its receiver's buffer is not run over.
 //!
 //! Where the receiver's count of what it has taken can be seen, the bound is on what it has not
-//! taken yet; where it cannot, it is on time: what a buffer holds, each period. A receiver that
-//! takes nothing for a while is not waited for any longer: this traffic may be lost, but it is
-//! never stuck.
+//! taken yet; where it cannot, it is on time: what a buffer holds, each period. Of a multicast group
+//! some receivers may be seen and others not, and both hold. A receiver that takes nothing for a
+//! while is not waited for any longer: this traffic may be lost, but it is never stuck.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -37,8 +37,8 @@ pub fn allowance_of_buffer(receive_buffer: u32) -> u64 {
 
 /// What tells how much a receiver has not taken yet.
 pub trait Gauge: Send + Sync {
-    /// Bytes that were sent and not taken; `None`: nobody knows.
-    fn in_flight(&self) -> Option<u64>;
+    /// How many bytes more may be sent if `limit` may be on their way; `None`: nobody knows.
+    fn room(&self, limit: u64) -> Option<u64>;
 
     /// Bytes that the receiver has taken in all.
     fn taken(&self) -> u64;
@@ -47,6 +47,14 @@ pub trait Gauge: Send + Sync {
     fn sent(&self, cost: u64) {
         let _ = cost;
     }
+
+    /// Whether there may be more receivers than those that are counted.
+    fn has_others(&self) -> bool {
+        false
+    }
+
+    /// Nothing has been taken for a while: who has died should not be counted.
+    fn stalled(&self) {}
 }
 
 /// Of receivers of whom nothing is known.
@@ -54,7 +62,7 @@ pub trait Gauge: Send + Sync {
 pub struct Unknown;
 
 impl Gauge for Unknown {
-    fn in_flight(&self) -> Option<u64> {
+    fn room(&self, _: u64) -> Option<u64> {
         None
     }
 
@@ -120,17 +128,22 @@ impl<G: Gauge> Controller for Pacer<G> {
     }
 
     fn allowance(&self, now: Time) -> Result<u64, Time> {
-        let Some(in_flight) = self.gauge.in_flight() else {
+        let Some(room) = self.gauge.room(self.limit) else {
             return self.allowance_by_the_clock(now);
         };
-        if in_flight < self.limit {
-            return Ok(self.limit - in_flight);
+        let most = match self.gauge.has_others() {
+            true => self.allowance_by_the_clock(now)?,
+            false => u64::MAX,
+        };
+        if room > 0 {
+            return Ok(most.min(room));
         }
 
         let taken = self.gauge.taken();
         if self.seen.swap(taken, Relaxed) != taken {
             self.moved_at.store(now);
         } else if now - self.moved_at.load() > STALL_TIMEOUT {
+            self.gauge.stalled();
             return self.allowance_by_the_clock(now);
         }
         Err(now + ALLOWANCE_RETRY)
@@ -149,8 +162,9 @@ mod tests {
     }
 
     impl Gauge for &Counters {
-        fn in_flight(&self) -> Option<u64> {
-            Some(self.sent.load(Relaxed) - self.taken.load(Relaxed))
+        fn room(&self, limit: u64) -> Option<u64> {
+            let in_flight = self.sent.load(Relaxed) - self.taken.load(Relaxed);
+            Some(limit.saturating_sub(in_flight))
         }
 
         fn taken(&self) -> u64 {
@@ -195,6 +209,53 @@ mod tests {
         assert_eq!(pacer.allowance(START), Err(START + ALLOWANCE_RETRY));
         assert!(pacer.allowance(START + STALL_TIMEOUT).is_err());
         assert!(pacer.allowance(START + STALL_TIMEOUT + MOMENT).is_ok());
+    }
+
+    /// A group's: the counters are of those of its members that are here.
+    struct SomeOf<'a>(&'a Counters, AtomicU64);
+
+    impl Gauge for SomeOf<'_> {
+        fn room(&self, limit: u64) -> Option<u64> {
+            self.0.room(limit)
+        }
+
+        fn taken(&self) -> u64 {
+            self.0.taken()
+        }
+
+        fn sent(&self, cost: u64) {
+            Gauge::sent(&self.0, cost);
+        }
+
+        fn has_others(&self) -> bool {
+            true
+        }
+
+        fn stalled(&self) {
+            self.1.fetch_add(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn of_a_group_both_bounds_hold() {
+        let counters = Counters::default();
+        let pacer = Pacer::new(
+            SomeOf(&counters, AtomicU64::new(0)),
+            allowance_of_buffer(400_000),
+        );
+        pacer.spend(START, 100_000);
+        counters.taken.store(100_000, Relaxed);
+        // All is taken, and others may not be as quick.
+        assert_eq!(pacer.allowance(START), Ok(50_000));
+        assert_eq!(pacer.allowance(START + PACING_PERIOD), Ok(150_000));
+
+        pacer.spend(START + PACING_PERIOD, 150_000);
+        // Others may have taken all, and who is seen has not.
+        let later = START + 3 * PACING_PERIOD;
+        assert_eq!(pacer.allowance(later), Err(later + ALLOWANCE_RETRY));
+        assert_eq!(pacer.gauge.1.load(Relaxed), 0);
+        assert!(pacer.allowance(later + STALL_TIMEOUT + MOMENT).is_ok());
+        assert_eq!(pacer.gauge.1.load(Relaxed), 1);
     }
 
     #[test]

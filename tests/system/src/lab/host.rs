@@ -107,8 +107,7 @@ impl Host {
         self
     }
 
-    /// Programs and daemon do without io_uring, as where the kernel is older than 6.1 or a container
-    /// forbids it.
+    /// Programs and daemon do without io_uring, as before Linux 6.1 and in containers that forbid it.
     pub(crate) fn without_io_uring(mut self) -> Host {
         self.io_uring = false;
         self

@@ -122,8 +122,8 @@ impl Outgoing for RingExit {
 struct Taken(Arc<RingSender>);
 
 impl Gauge for Taken {
-    fn in_flight(&self) -> Option<u64> {
-        Some(self.0.in_flight())
+    fn room(&self, limit: u64) -> Option<u64> {
+        Some(limit.saturating_sub(self.0.in_flight()))
     }
 
     fn taken(&self) -> u64 {

@@ -13,12 +13,12 @@ use crate::lab::host::Host;
 use crate::programs::stream::{Streams, all_right, peer_lost};
 
 const LIMIT: Duration = Duration::from_secs(40);
-/// More than twice what the retries of a transfer take together: 7 of them, 67 ms each by its
-/// attributes, which is 1.34 s at most.
+/// More than the timeouts of a transfer take together: eight, by its attributes of 67 ms, which is
+/// 1.81 s at most.
 const PAUSE: Duration = Duration::from_secs(3);
 /// Of `cargo xtask chaos --seed 1`.
 const ROUNDS: u32 = 3;
-/// Makes 21 s of it at least.
+/// Makes 30 s of it at least.
 const STRETCH: &str = "20";
 
 pub(crate) fn cases() -> Vec<Case> {

@@ -12,6 +12,8 @@ use crate::programs::cprogram;
 use crate::programs::perftest::{Pair, odd};
 
 const LIMIT: Duration = Duration::from_secs(60);
+/// A multicast GID, as perftest has it.
+const GROUP: &str = "0:0:0:0:0:0:0:0:0:0:255:255:239:1:2:3";
 /// Seconds of a transfer that goes on beside something else.
 const STREAMS: &str = "4";
 
@@ -29,6 +31,10 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.push(Case::new("robust/no io_uring, by seccomp", |lab| {
         without_io_uring(lab, true)
     }));
+    cases.push(Case::new(
+        "robust/multicast, a receive buffer as by default",
+        small_buffer,
+    ));
     cases.push(Case::new(
         "robust/daemon killed and started again",
         daemon_killed,
@@ -175,6 +181,33 @@ fn without_io_uring(lab: &mut Lab, seccomp: bool) -> Ending {
         }
     }
 
+    Ok(())
+}
+
+/// Datagrams to a group are not lost on the way to a process of this machine, whose socket holds no
+/// more than Linux grants where nobody has raised `net.core.rmem_max`: senders wait for it.
+fn small_buffer(lab: &mut Lab) -> Ending {
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let mut host = Host::new(lab.programs(), "127.0.0.1", None)?.without_loopback();
+    let config = dir.join("ferroce.toml");
+    std::fs::write(&config, "receive_buffer = 212992\n").map_err(anyhow::Error::from)?;
+    let config = config.display().to_string();
+    host.up_with(&["--addr", "127.0.0.1", "--config", &config])?;
+    expect(host.status()?["device"]["rcvbuf"] == 425_984, || {
+        format!("not as large as that: {:?}", host.status())
+    })?;
+    for _ in 0..3 {
+        // No more than the server has posted requests for: else it may drop them itself.
+        let options = ["-F", "-n", "500", "-r", "512", "-g", "-M", GROUP];
+        let pair = Pair {
+            tool: "ib_send_bw".to_owned(),
+            options: options.map(str::to_owned).to_vec(),
+            port: lab.port(),
+            limit: LIMIT,
+        };
+        pair.run(&host, &host, &dir)?.clean()?;
+    }
     Ok(())
 }
 
