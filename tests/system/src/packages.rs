@@ -295,6 +295,7 @@ pub const GUEST: &[Need] = &[
     program("kmod", "depmod"),
     program("cpio", "cpio"),
     program("xz-utils", "xz"),
+    program("zstd", "zstd"),
     program("iproute2", "rdma"),
 ];
 

@@ -85,6 +85,10 @@ const PARTS: &[Part] = &[
         words: |_| "test interop".to_owned(),
     },
     Part {
+        name: "kernels",
+        words: |_| "test kernels".to_owned(),
+    },
+    Part {
         name: "distributions",
         words: |_| "test distributions".to_owned(),
     },

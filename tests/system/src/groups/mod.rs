@@ -14,6 +14,7 @@ mod fabric;
 mod ibta;
 mod instrument;
 mod interop;
+mod kernels;
 mod lint;
 mod memcheck;
 mod netlink;
@@ -223,6 +224,15 @@ pub(crate) const GROUPS: &[Group] = &[
         cases: interop::cases,
     },
     Group {
+        name: "kernels",
+        about: "this suite's cases under older and newer kernels, in guests; named, it takes minutes",
+        needs: packages::VERBS,
+        product: true,
+        company: Company::Apart,
+        waits: false,
+        cases: kernels::cases,
+    },
+    Group {
         name: "distributions",
         about: "other distributions' programs, in roots made for it; named, it takes minutes",
         needs: packages::ROOTS,
@@ -305,6 +315,7 @@ pub(crate) fn choose(filters: &[String]) -> Result<Vec<(&'static Group, Vec<Case
             .into_iter()
             .filter(|case| wanted(filters, &case.name))
             .filter(|case| interop::belongs(filters, &case.name))
+            .filter(|case| kernels::belongs(filters, &case.name))
             .filter(|case| distributions::belongs(filters, &case.name))
             .filter(|case| packaging::belongs(filters, &case.name))
             .filter(|case| containers::belongs(filters, &case.name))

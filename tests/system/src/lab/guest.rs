@@ -27,6 +27,27 @@ const LEEWAY: Duration = Duration::from_secs(20);
 /// `share/NAME.out` grows while the command writes, to standard output or error;
 /// `share/console.log` is what the kernel had to say.
 pub fn run(command: &[&str], share: &Path, name: &str, limit: Duration) -> Result<Finished, Stop> {
+    start(None, command, share, name, limit)
+}
+
+/// The same under the kernel of another of Debian's suites.
+pub(crate) fn run_under(
+    suite: &str,
+    command: &[&str],
+    share: &Path,
+    name: &str,
+    limit: Duration,
+) -> Result<Finished, Stop> {
+    start(Some(suite), command, share, name, limit)
+}
+
+fn start(
+    suite: Option<&str>,
+    command: &[&str],
+    share: &Path,
+    name: &str,
+    limit: Duration,
+) -> Result<Finished, Stop> {
     packages::ensure(packages::GUEST)
         .map_err(|error| Stop::Skip(format!("no guest: {error:#}")))?;
     let mut guest = Command::new(build::workspace().join("tests/interop/guest"));
@@ -34,6 +55,9 @@ pub fn run(command: &[&str], share: &Path, name: &str, limit: Duration) -> Resul
         .args(command)
         .env("GUEST_SHARE", share)
         .env("GUEST_TIMEOUT", limit.as_secs().to_string());
+    if let Some(suite) = suite {
+        guest.env("GUEST_SUITE", suite);
+    }
     let finished = process::run(guest, share, name, limit + LEEWAY)?;
     there_was_one(finished)
 }
@@ -74,7 +98,7 @@ mod tests {
         set -e
         cd "$0"
         mkdir -p bin cache/linux-image-0
-        for name in busybox depmod cpio xz apt-get; do printf '#!/bin/sh\n' >bin/$name; done
+        for name in busybox depmod cpio xz zstd apt-get; do printf '#!/bin/sh\n' >bin/$name; done
         printf '#!/bin/sh\necho x86_64\n' >bin/uname
         printf '%s\n' "$1" >bin/qemu-system-x86_64
         chmod +x bin/*
