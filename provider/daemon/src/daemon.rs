@@ -9,6 +9,7 @@ use ferroce_control::{DeviceInfo, Event, RuntimeDir, loopback};
 
 use crate::DaemonError;
 use crate::adapter::Adapter;
+use crate::attention::Attention;
 use crate::captures::Captures;
 use crate::claims::Claims;
 use crate::clients::Clients;
@@ -54,6 +55,7 @@ pub struct Daemon {
     pub(crate) netlink: nldev::Server,
     pub(crate) gsi: Gsi,
     pub(crate) stay: Stay,
+    pub(crate) attention: Attention,
     /// The last to go: until then nobody else has the directory.
     pub(crate) place: Place,
 }
@@ -82,6 +84,7 @@ impl Daemon {
             umad: umad::Server::start(place.dir(), &poller)?,
             netlink: nldev::Server::start(place.dir(), users, &poller)?,
             gsi: Gsi::new(ports, now),
+            attention: Attention::default(),
             stay: Stay::new(settings.idle_exit, now),
             interfaces,
             adapter: Adapter {

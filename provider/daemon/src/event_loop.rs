@@ -1,9 +1,12 @@
 //! The daemon's loop: it asks its services when they want to be called, has each do what is due or
 //! ready, and knows when to leave.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
 
 use crate::DaemonError;
+use crate::attention::AWAKE;
 use crate::daemon::Daemon;
 use crate::nldev::DeviceView;
 use crate::poller::{Ready, Token};
@@ -59,7 +62,7 @@ impl Daemon {
         let timeout = next
             .min()
             .map(|at| at.saturating_duration_since(Instant::now()));
-        let ready = self.adapter.poller.wait(timeout);
+        let ready = self.wait(timeout);
         for ready in ready.map_err(DaemonError::os("waiting for something to do"))? {
             self.ready(ready, signals);
             self.settle();
@@ -82,6 +85,19 @@ impl Daemon {
         let used = self.services().into_iter().any(Service::is_used);
         self.stay.look(used, now);
         Ok(())
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<Ready>, Errno> {
+        let poller = &self.adapter.poller;
+        if self.attention.take() {
+            let limit = timeout.map_or(AWAKE, |timeout| timeout.min(AWAKE));
+            let ready = poller.wait_awake(limit)?;
+            self.attention.waited(!ready.is_empty());
+            if !ready.is_empty() {
+                return Ok(ready);
+            }
+        }
+        poller.wait(timeout)
     }
 
     /// Has each service do what is due.
@@ -151,7 +167,10 @@ impl Daemon {
             Token::Process(id) => clients.died(id, adapter),
             Token::Hold(id) => clients.let_go(id, &adapter.poller),
             Token::CmListener => rdma_cm.accept(&adapter.poller),
-            Token::CmSession(id) => rdma_cm.serve(id, &adapter.for_rdma_cm()),
+            Token::CmSession(id) => {
+                self.attention.program_spoke();
+                rdma_cm.serve(id, &adapter.for_rdma_cm());
+            }
             Token::CmChannel(id) => rdma_cm.hung_up(id, &adapter.for_rdma_cm()),
             Token::CmProcess(id) => rdma_cm.died(id, &adapter.for_rdma_cm()),
             Token::UmadListener => umad.accept(&adapter.for_umad()),
@@ -177,6 +196,7 @@ impl Daemon {
         if self.adapter.ib_receive(group) {
             return;
         }
+        self.attention.network_spoke();
         for incoming in self.gsi.receive(group, &mut self.adapter) {
             self.served().serve(&incoming);
         }

@@ -9,6 +9,7 @@
 mod adapter;
 mod addr_spec;
 mod armed;
+mod attention;
 mod captures;
 mod claims;
 mod clients;

@@ -1,12 +1,13 @@
 //! What the daemon waits for, over epoll: level-triggered, with a token for each descriptor.
 
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
+use rustix::thread::sched_yield;
 
 /// Whose descriptor it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,6 +171,19 @@ impl Poller {
         epoll::delete(&self.epoll, fd)
     }
 
+    /// Looks for so long whether something is there, awake.
+    pub(crate) fn wait_awake(&self, limit: Duration) -> Result<Vec<Ready>, Errno> {
+        let begin = Instant::now();
+        loop {
+            let ready = self.look(Some(&Timespec::default()))?;
+            if !ready.is_empty() || begin.elapsed() >= limit {
+                return Ok(ready);
+            }
+            // What is waited for may have to come from this processor.
+            sched_yield();
+        }
+    }
+
     /// Waits until something is there, at most `timeout`.
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> Result<Vec<Ready>, Errno> {
         // Rounded up to epoll's milliseconds, lest the last one be spent spinning.
@@ -179,13 +193,13 @@ impl Poller {
                 tv_sec: t.as_secs().min(86_400) as i64,
                 tv_nsec: i64::from(t.subsec_nanos()),
             });
+        self.look(timeout.as_ref())
+    }
 
+    fn look(&self, timeout: Option<&Timespec>) -> Result<Vec<Ready>, Errno> {
         let mut events = Vec::with_capacity(64);
-        match epoll::wait(
-            &self.epoll,
-            rustix::buffer::spare_capacity(&mut events),
-            timeout.as_ref(),
-        ) {
+        let room = rustix::buffer::spare_capacity(&mut events);
+        match epoll::wait(&self.epoll, room, timeout) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
         }
