@@ -1,15 +1,15 @@
 //! When the loop waits awake for the next step of a connection.
 //!
-//! A connection is made step by step, by a program, its daemon, the peer's and the peer's program in
-//! turn. Each answers within some ten microseconds, and a processor that has gone to sleep takes
+//! A connection is made step by step, by a program, its daemon, the peer's and the peer's program
+//! in turn. Each answers within some ten microseconds, and a processor that has gone to sleep takes
 //! longer than that to wake: so the daemon stays awake for a moment between two steps.
 
 use std::time::Duration;
 
 /// How long it waits awake.
 pub(crate) const AWAKE: Duration = Duration::from_micros(100);
-/// So often in vain. Then programs have to say something first: what comes from the network must not
-/// keep a processor busy.
+/// So often in vain. Then programs have to say something first: what comes from the network must
+/// not keep a processor busy.
 const MOST_IN_VAIN: u8 = 3;
 
 /// Whether the next step is about to come.

@@ -1,5 +1,5 @@
-//! The counters of a multicast group: what was sent to it on this machine through one interface, and
-//! what each process that receives there has taken of it.
+//! The counters of a multicast group: what was sent to it on this machine through one interface,
+//! and what each process that receives there has taken of it.
 //!
 //! The file is made by whoever comes first, sender or member, and removed by the last. Each holds a
 //! lock on it; a member's number, which says where it counts, is a lock on a byte of the file. So
@@ -72,7 +72,8 @@ impl GroupFile {
         self.page.sent(0).fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// How many bytes more may be on their way to each member, `limit` in all; `None`: there is none.
+    /// How many bytes more may be on their way to each member, `limit` in all; `None`: there is
+    /// none.
     pub fn room(&self, limit: u64) -> Option<u64> {
         self.members().map(|member| member.room(limit)).min()
     }
@@ -85,8 +86,8 @@ impl GroupFile {
         })
     }
 
-    /// A process that receives, to which at most `holds` bytes may be on their way; `None` where there
-    /// are too many.
+    /// A process that receives, to which at most `holds` bytes may be on their way; `None` where
+    /// there are too many.
     pub fn join(self, holds: u64) -> Option<Member> {
         let number = (1..=u8::MAX).find(|number| self.lock(*number, libc::F_WRLCK))?;
         // What was sent so far is not for it.

@@ -187,7 +187,7 @@ impl Group<Qp> {
 
 /// Has senders on this machine go by what such a socket holds.
 fn count(socket: &OwnedFd, group: IpAddr, interface: u32) -> Option<Member> {
-    // It may be less than what the slots' sockets have, which the daemon may have been allowed more.
+    // Perhaps less than what the slots' sockets have: the daemon may have been allowed more.
     let holds = SockRef::from(socket).recv_buffer_size().ok()?;
     let holds = u32::try_from(holds).unwrap_or(u32::MAX);
     GroupFile::open(group, interface)?.join(allowance_of_buffer(holds))
@@ -206,8 +206,8 @@ fn join(group: IpAddr, interfaces: &[u32], receive_buffer: u32) -> Result<OwnedF
         .set_reuse_address(true)
         .map_err(io("sharing a multicast group"))?;
 
-    // As large as the slots' sockets, which the kernel reports at twice the size asked for, if this
-    // process may.
+    // As large as the slots' sockets, which the kernel reports at twice the size asked for, if
+    // this process may.
     let _ = enlarge(&socket, receive_buffer as usize / 2);
     let first = interfaces.first().copied().unwrap_or(0);
     let address = match group {

@@ -1,9 +1,9 @@
 //! A pace for what nobody acknowledges (UC, UD), so that its receiver's buffer is not run over.
 //!
 //! Where the receiver's count of what it has taken can be seen, the bound is on what it has not
-//! taken yet; where it cannot, it is on time: what a buffer holds, each period. Of a multicast group
-//! some receivers may be seen and others not, and both hold. A receiver that takes nothing for a
-//! while is not waited for any longer: this traffic may be lost, but it is never stuck.
+//! taken yet; where it cannot, it is on time: what a buffer holds, each period. Of a multicast
+//! group some receivers may be seen and others not, and both hold. A receiver that takes nothing
+//! for a while is not waited for any longer: this traffic may be lost, but it is never stuck.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

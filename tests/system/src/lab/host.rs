@@ -107,7 +107,8 @@ impl Host {
         self
     }
 
-    /// Programs and daemon do without io_uring, as before Linux 6.1 and in containers that forbid it.
+    /// Programs and daemon do without io_uring, as before Linux 6.1 and in containers that forbid
+    /// it.
     pub(crate) fn without_io_uring(mut self) -> Host {
         self.io_uring = false;
         self
