@@ -28,8 +28,6 @@ pub(super) enum Receiver {
     Group {
         ip: IpAddr,
         interface: u32,
-        /// By which other machines may be reached.
-        leads_out: bool,
     },
 }
 
@@ -53,7 +51,7 @@ impl Counters {
             Receiver::Slot { ip, scope_id, slot } => {
                 Some(Place::Address(FlowPage::open(ip, scope_id)?, slot))
             }
-            Receiver::Group { ip, interface, .. } => {
+            Receiver::Group { ip, interface } => {
                 Some(Place::Group(GroupFile::open(ip, interface)?))
             }
         };
@@ -88,14 +86,9 @@ impl Gauge for Counters {
         }
     }
 
+    /// Of other machines, other users and containers.
     fn has_others(&self) -> bool {
-        matches!(
-            self.receiver,
-            Receiver::Group {
-                leads_out: true,
-                ..
-            }
-        )
+        matches!(self.receiver, Receiver::Group { .. })
     }
 
     fn stalled(&self) {
@@ -119,11 +112,7 @@ mod tests {
     }
 
     fn group(ip: IpAddr, interface: u32) -> Counters {
-        Counters::of(Receiver::Group {
-            ip,
-            interface,
-            leads_out: true,
-        })
+        Counters::of(Receiver::Group { ip, interface })
     }
 
     #[test]

@@ -97,7 +97,6 @@ impl UdpExit {
             true => Receiver::Group {
                 ip: key.remote,
                 interface: gid.ifindex,
-                leads_out: !key.local.is_loopback(),
             },
             false => Receiver::Slot {
                 ip: key.remote,
