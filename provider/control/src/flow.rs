@@ -125,13 +125,20 @@ fn remove(path: &Path, ours: bool) {
         return;
     }
 
-    let id = |metadata: &std::fs::Metadata| (metadata.dev(), metadata.ino());
-    let (Ok(locked), Ok(there)) = (file.metadata(), std::fs::symlink_metadata(path)) else {
-        return;
+    let is_made = |file: &File| {
+        file.metadata()
+            .is_ok_and(|there| there.len() == PAGE as u64)
     };
-    if (ours || locked.len() == PAGE as u64) && id(&locked) == id(&there) {
+    if (ours || is_made(&file)) && is_at(&file, path) {
         let _ = std::fs::remove_file(path);
     }
+}
+
+/// Whether a file is the one at that path.
+fn is_at(file: &File, path: &Path) -> bool {
+    let id = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+    let there = std::fs::symlink_metadata(path).map(id);
+    matches!((file.metadata().map(id), there), (Ok(ours), Ok(there)) if ours == there)
 }
 
 impl Drop for FlowFile {

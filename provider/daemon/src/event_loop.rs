@@ -92,8 +92,9 @@ impl Daemon {
         if self.attention.take() {
             let limit = timeout.map_or(AWAKE, |timeout| timeout.min(AWAKE));
             let ready = poller.wait_awake(limit)?;
-            self.attention.waited(!ready.is_empty());
-            if !ready.is_empty() {
+            let came = !ready.is_empty();
+            self.attention.waited(came);
+            if came {
                 return Ok(ready);
             }
         }

@@ -9,12 +9,12 @@ use std::fs::{File, OpenOptions};
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::{FlowPage, NO_FOLLOW, PAGE, SLOTS, name};
+use super::{FlowPage, NO_FOLLOW, PAGE, SLOTS, is_at, name, remove};
 
 /// Cell of the largest number that a member ever had.
 const LARGEST: usize = SLOTS;
@@ -141,13 +141,10 @@ impl GroupFile {
 
 impl Drop for GroupFile {
     fn drop(&mut self) {
-        // Whoever else has it holds a lock as well.
-        let last = flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok();
-        if last && is_at(&self.file, &self.path) {
-            let _ = std::fs::remove_file(&self.path);
-        }
         // Closing it is not enough while the counters are mapped somewhere.
         let _ = flock(&self.file, FlockOperation::Unlock);
+        // Unless others have it, who hold a lock as well.
+        remove(&self.path, false);
     }
 }
 
@@ -195,13 +192,6 @@ impl Drop for Member {
         self.leave();
         self.group.lock(self.number, libc::F_UNLCK);
     }
-}
-
-/// Whether a file is the one at that path.
-fn is_at(file: &File, path: &Path) -> bool {
-    let id = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
-    let there = std::fs::symlink_metadata(path).map(id);
-    matches!((file.metadata().map(id), there), (Ok(ours), Ok(there)) if ours == there)
 }
 
 #[cfg(test)]

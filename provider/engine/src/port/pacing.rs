@@ -11,14 +11,14 @@ use ferroce_transport::congestion::Gauge;
 
 /// The counters of a receiver's address, or of a group, which senders on the same machine keep too.
 pub(crate) struct Counters {
-    receiver: Receiver,
+    whose: Whose,
     /// Looked for at the first use; many receivers have none.
     place: OnceLock<Place>,
 }
 
-/// Who is sent to.
+/// Of whom they are.
 #[derive(Clone, Copy)]
-pub(super) enum Receiver {
+enum Whose {
     Slot {
         ip: IpAddr,
         scope_id: u32,
@@ -39,21 +39,27 @@ enum Place {
 }
 
 impl Counters {
-    pub(super) fn of(receiver: Receiver) -> Counters {
+    pub(super) fn of_slot(ip: IpAddr, scope_id: u32, slot: u8) -> Counters {
+        Counters::of(Whose::Slot { ip, scope_id, slot })
+    }
+
+    pub(super) fn of_group(ip: IpAddr, interface: u32) -> Counters {
+        Counters::of(Whose::Group { ip, interface })
+    }
+
+    fn of(whose: Whose) -> Counters {
         Counters {
-            receiver,
+            whose,
             place: OnceLock::new(),
         }
     }
 
     fn place(&self) -> &Place {
-        let open = || match self.receiver {
-            Receiver::Slot { ip, scope_id, slot } => {
+        let open = || match self.whose {
+            Whose::Slot { ip, scope_id, slot } => {
                 Some(Place::Address(FlowPage::open(ip, scope_id)?, slot))
             }
-            Receiver::Group { ip, interface } => {
-                Some(Place::Group(GroupFile::open(ip, interface)?))
-            }
+            Whose::Group { ip, interface } => Some(Place::Group(GroupFile::open(ip, interface)?)),
         };
         self.place.get_or_init(|| open().unwrap_or(Place::Nowhere))
     }
@@ -88,7 +94,7 @@ impl Gauge for Counters {
 
     /// Of other machines, other users and containers.
     fn has_others(&self) -> bool {
-        matches!(self.receiver, Receiver::Group { .. })
+        matches!(self.whose, Whose::Group { .. })
     }
 
     fn stalled(&self) {
@@ -103,48 +109,36 @@ mod tests {
     use super::*;
     use ferroce_control::FlowFile;
 
-    fn slot(ip: IpAddr, slot: u8) -> Counters {
-        Counters::of(Receiver::Slot {
-            ip,
-            scope_id: 0,
-            slot,
-        })
-    }
-
-    fn group(ip: IpAddr, interface: u32) -> Counters {
-        Counters::of(Receiver::Group { ip, interface })
-    }
-
     #[test]
     fn what_is_sent_and_taken_is_seen_by_both() {
         let ip = IpAddr::from([192, 0, 2, 92]);
         let _file = FlowFile::create(ip, 0).unwrap();
         let page = FlowPage::open(ip, 0).unwrap();
-        let counters = slot(ip, 3);
+        let counters = Counters::of_slot(ip, 0, 3);
         counters.sent(100_000);
         page.take(3, 30_000);
         assert_eq!(counters.room(100_000), Some(30_000));
         assert_eq!(counters.taken(), 30_000);
         // Another slot's are others.
-        assert_eq!(slot(ip, 4).room(100), Some(100));
+        assert_eq!(Counters::of_slot(ip, 0, 4).room(100), Some(100));
     }
 
     #[test]
     fn of_other_machines_nothing_is_known() {
         let ip = IpAddr::from([192, 0, 2, 93]);
-        assert_eq!(slot(ip, 3).room(100), None);
+        assert_eq!(Counters::of_slot(ip, 0, 3).room(100), None);
     }
 
     #[test]
     fn of_a_group_the_members_of_this_machine_are_known() {
         let ip = IpAddr::from([239, 192, 0, 94]);
-        let counters = group(ip, 1);
+        let counters = Counters::of_group(ip, 1);
         counters.sent(100);
         assert_eq!(counters.room(1000), None);
         let member = GroupFile::open(ip, 1).unwrap().join(500).unwrap();
         counters.sent(100);
         // Through another interface others are reached.
-        group(ip, 2).sent(100);
+        Counters::of_group(ip, 2).sent(100);
         assert_eq!(counters.room(1000), Some(400));
         member.page().take(member.number(), 60);
         assert_eq!((counters.room(1000), counters.taken()), (Some(460), 160));

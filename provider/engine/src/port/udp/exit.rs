@@ -14,7 +14,7 @@ use super::socket::{OptionKind, bind, option, through_interface};
 use crate::error::{Error, Result};
 use crate::port::Look;
 use crate::port::address::{PathKey, scope};
-use crate::port::pacing::{Counters, Receiver};
+use crate::port::pacing::Counters;
 use crate::port::socket_exit::{Framing, SocketExit};
 
 /// A receiving kernel merges packets of one UDP flow and steers the whole by its first, so each
@@ -93,17 +93,10 @@ impl UdpExit {
             IpAddr::V6(ip) => SocketAddrV6::new(ip, ROCE_V2_PORT, 0, scope_id).into(),
         };
 
-        let counters = Counters::of(match multicast {
-            true => Receiver::Group {
-                ip: key.remote,
-                interface: gid.ifindex,
-            },
-            false => Receiver::Slot {
-                ip: key.remote,
-                scope_id,
-                slot: key.slot,
-            },
-        });
+        let counters = match multicast {
+            true => Counters::of_group(key.remote, gid.ifindex),
+            false => Counters::of_slot(key.remote, scope_id, key.slot),
+        };
         let sender = Sender::new(socket, gso);
         Ok(SocketExit::new(
             sender,
