@@ -99,20 +99,20 @@ impl<'a> Bench<'a> {
 
     /// The same for processes of one device.
     pub(super) fn alone(&self) -> Bench<'a> {
-        Bench {
-            host: self.device,
-            dir: self.dir.clone(),
-            ..*self
-        }
+        self.on(self.device)
     }
 
     /// The same for programs that do without io_uring.
     pub(super) fn by_poll(&self) -> Result<Bench<'a>> {
-        Ok(Bench {
-            host: self.plain.context("no host without io_uring")?,
+        Ok(self.on(self.plain.context("no host without io_uring")?))
+    }
+
+    fn on(&self, host: &'a Host) -> Bench<'a> {
+        Bench {
+            host,
             dir: self.dir.clone(),
             ..*self
-        })
+        }
     }
 
     /// Takes all measurements by turns, `repetitions` times.

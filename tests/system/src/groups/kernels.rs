@@ -35,11 +35,6 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.collect()
 }
 
-/// Whether a case is run: only where the group is named, as it takes a quarter of an hour.
-pub(crate) fn belongs(filters: &[String], name: &str) -> bool {
-    !name.starts_with("kernels/") || !filters.is_empty()
-}
-
 /// The cases' endings under one kernel.
 fn under(lab: &mut Lab, suite: &'static str, linux: &str) -> Parts {
     // Over there nothing can be fetched, and there are devices enough.
@@ -52,7 +47,7 @@ fn under(lab: &mut Lab, suite: &'static str, linux: &str) -> Parts {
     line.extend(CASES);
     // Over there the runner empties the directory of logs, which must not be the shared one.
     let share = build::scratch("kernels")?;
-    let finished = guest::run_under(suite, &line, &share, linux, LIMIT)?;
+    let finished = guest::run_under(Some(suite), &line, &share, linux, LIMIT)?;
 
     let endings: Vec<_> = finished.out.lines().filter_map(ending).collect();
     let said = finished.out.lines().any(|line| line.ends_with(" skipped"));

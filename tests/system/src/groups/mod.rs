@@ -57,6 +57,9 @@ pub(crate) struct Group {
     pub(crate) cases: fn() -> Vec<Case>,
 }
 
+/// Groups that only who names them gets: each takes minutes.
+const ONLY_NAMED: [&str; 3] = ["kernels", "sanitized", "scale"];
+
 /// In the order in which they run: what says most in the least time comes first.
 pub(crate) const GROUPS: &[Group] = &[
     Group {
@@ -310,18 +313,16 @@ pub(crate) fn choose(filters: &[String]) -> Result<Vec<(&'static Group, Vec<Case
     }
 
     let mut chosen: Vec<(&'static Group, Vec<Case>)> = Vec::new();
-    for group in GROUPS {
+    let long = |group: &Group| filters.is_empty() && ONLY_NAMED.contains(&group.name);
+    for group in GROUPS.iter().filter(|group| !long(group)) {
         let cases: Vec<Case> = (group.cases)()
             .into_iter()
             .filter(|case| wanted(filters, &case.name))
             .filter(|case| interop::belongs(filters, &case.name))
-            .filter(|case| kernels::belongs(filters, &case.name))
             .filter(|case| distributions::belongs(filters, &case.name))
             .filter(|case| packaging::belongs(filters, &case.name))
             .filter(|case| containers::belongs(filters, &case.name))
             .filter(|case| applications::belongs(filters, &case.name))
-            .filter(|case| sanitized::belongs(filters, &case.name))
-            .filter(|case| scale::belongs(filters, &case.name))
             .filter(|case| memcheck::belongs(filters, &case.name))
             .filter(|case| exs::mutants::belongs(filters, &case.name))
             .collect();

@@ -45,11 +45,6 @@ pub(crate) fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// Only who names the group gets it.
-pub(crate) fn belongs(filters: &[String], name: &str) -> bool {
-    !name.starts_with(GROUP) || !filters.is_empty()
-}
-
 /// Runs the tests of a program over one device; a report of a sanitizer fails them all. `prepare`
 /// sees the command first.
 pub(crate) fn run(

@@ -27,11 +27,6 @@ pub(crate) fn cases() -> Vec<Case> {
     CASES.iter().map(case).collect()
 }
 
-/// Only who names the group gets it.
-pub(crate) fn belongs(filters: &[String], name: &str) -> bool {
-    !name.starts_with(GROUP) || !filters.is_empty()
-}
-
 fn run(lab: &mut Lab, test: &str, what: &str, number: &str) -> Parts {
     let program = cprogram::compile(PROGRAM)?;
     let dir = lab.case_dir()?;

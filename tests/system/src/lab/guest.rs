@@ -27,21 +27,11 @@ const LEEWAY: Duration = Duration::from_secs(20);
 /// `share/NAME.out` grows while the command writes, to standard output or error;
 /// `share/console.log` is what the kernel had to say.
 pub fn run(command: &[&str], share: &Path, name: &str, limit: Duration) -> Result<Finished, Stop> {
-    start(None, command, share, name, limit)
+    run_under(None, command, share, name, limit)
 }
 
-/// The same under the kernel of another of Debian's suites.
+/// The same under the kernel of one of Debian's suites, if one is named.
 pub(crate) fn run_under(
-    suite: &str,
-    command: &[&str],
-    share: &Path,
-    name: &str,
-    limit: Duration,
-) -> Result<Finished, Stop> {
-    start(Some(suite), command, share, name, limit)
-}
-
-fn start(
     suite: Option<&str>,
     command: &[&str],
     share: &Path,

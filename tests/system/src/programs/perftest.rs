@@ -37,6 +37,8 @@ impl Runs for Host {
 /// the clock. Its figures are then divided by a clock of 0 MHz.
 const NO_CLOCK: &str = "Correlation coefficient r^2";
 
+/// Has perftest send to a multicast group: `::ffff:239.1.2.3`, byte by byte.
+pub(crate) const MULTICAST: &str = "-g -M 0:0:0:0:0:0:0:0:0:0:255:255:239:1:2:3";
 /// Columns of a table of latencies beside size and iterations, and which of them is the deviation.
 const LATENCIES: usize = 7;
 const DEVIATION: usize = 4;

@@ -9,11 +9,9 @@ use crate::harness::process;
 use crate::lab::host::Host;
 use crate::lab::{Lab, Place};
 use crate::programs::cprogram;
-use crate::programs::perftest::{Pair, odd};
+use crate::programs::perftest::{MULTICAST, Pair, odd};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// A multicast GID, as perftest has it.
-const GROUP: &str = "0:0:0:0:0:0:0:0:0:0:255:255:239:1:2:3";
 /// Seconds of a transfer that goes on beside something else.
 const STREAMS: &str = "4";
 
@@ -199,13 +197,8 @@ fn small_buffer(lab: &mut Lab) -> Ending {
     })?;
     for _ in 0..3 {
         // No more than the server has posted requests for: else it may drop them itself.
-        let options = ["-F", "-n", "500", "-r", "512", "-g", "-M", GROUP];
-        let pair = Pair {
-            tool: "ib_send_bw".to_owned(),
-            options: options.map(str::to_owned).to_vec(),
-            port: lab.port(),
-            limit: LIMIT,
-        };
+        let line = format!("ib_send_bw -F -n 500 -r 512 {MULTICAST}");
+        let pair = Pair::of(&line, lab.port(), LIMIT);
         pair.run(&host, &host, &dir)?.clean()?;
     }
     Ok(())

@@ -15,6 +15,7 @@
 use crate::groups::verbs::traffic;
 use crate::harness::case::Case;
 use crate::lab::Place;
+use crate::programs::perftest::MULTICAST;
 
 /// All runs at one place.
 pub(crate) fn cases(place: Place) -> Vec<Case> {
@@ -122,9 +123,6 @@ fn uc(full: bool) -> Vec<String> {
 }
 
 fn ud(full: bool) -> Vec<String> {
-    /// `::ffff:239.1.2.3`, byte by byte.
-    const GROUP: &str = "-g -M 0:0:0:0:0:0:0:0:0:0:255:255:239:1:2:3";
-
     let mut lines = lines(
         "-c UD",
         &[
@@ -134,7 +132,7 @@ fn ud(full: bool) -> Vec<String> {
         ],
     );
 
-    lines.extend(self::lines(GROUP, &["ib_send_bw -n 500"]));
+    lines.extend(self::lines(MULTICAST, &["ib_send_bw -n 500"]));
     if full {
         lines.extend(self::lines(
             "-c UD",
@@ -162,7 +160,7 @@ fn ud(full: bool) -> Vec<String> {
         ));
 
         lines.extend(self::lines(
-            GROUP,
+            MULTICAST,
             &["ib_send_bw -a -n 100", "ib_send_bw -e -s 64 -n 500"],
         ));
     }
