@@ -3,7 +3,7 @@
 
 use ferroce_control::Counter;
 use ferroce_fabric::link::{self, Ends};
-use ferroce_fabric::sma::{Envelope, Port, Route as Way};
+use ferroce_fabric::sma::{Envelope, Route as Way};
 use ferroce_wire::Lrh;
 use ferroce_wire::grh::Grh;
 use ferroce_wire::link::{Head, MANAGEMENT_LANE};
@@ -18,9 +18,9 @@ use crate::mads::{Address, Incoming, Outgoing};
 impl Fabric {
     /// A program sends an SMP.
     pub(crate) fn send_smp(&mut self, out: &Outgoing) {
-        let slid = self.node.port(out.port).map_or(0, Port::lid);
+        let port = self.node.port(out.port);
         let to = Envelope {
-            slid: slid | u16::from(out.to.path_bits),
+            slid: port.map_or(0, |port| port.slid(out.to.path_bits)),
             dlid: out.to.lid,
             sl: out.to.sl,
         };
@@ -40,7 +40,7 @@ impl Fabric {
             return;
         };
 
-        let slid = port.lid() | u16::from(out.to.path_bits) & ((1 << port.info().lmc) - 1);
+        let slid = port.slid(out.to.path_bits);
         if port.has_lid(out.to.lid) {
             self.loop_back(out, slid);
             return;

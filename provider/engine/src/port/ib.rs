@@ -129,11 +129,6 @@ impl Port {
             ));
         }
 
-        let bits = (1u16 << state.lmc) - 1;
-        if u16::from(av.src_path_bits) > bits {
-            return Err(Error::Invalid("src_path_bits: the port's LMC is less"));
-        }
-
         let sl = av.sl & 0x0f;
         let lane = state.lanes[usize::from(sl)];
         if lane >= MANAGEMENT_LANE {
@@ -171,7 +166,7 @@ impl Port {
             hop_limit: 0,
             lids: Some(Lids {
                 port: self.number,
-                slid: state.lid | u16::from(av.src_path_bits),
+                slid: state.lid | u16::from(av.src_path_bits) & path_bits(&state),
                 dlid: av.dlid,
                 sl,
                 lane,
@@ -235,11 +230,11 @@ impl Port {
 
     /// What a completion says of a datagram.
     pub(crate) fn origin(&self, packet: &LinkPacket<'_>) -> Origin {
-        let bits = (1u16 << self.state.read().lmc) - 1;
+        let bits = packet.lrh.dlid & path_bits(&self.state.read());
         Origin {
             slid: packet.lrh.slid,
             sl: packet.lrh.sl,
-            path_bits: (packet.lrh.dlid & bits) as u8,
+            path_bits: bits as u8,
             has_grh: packet.grh.is_some(),
         }
     }
@@ -309,8 +304,63 @@ pub(crate) fn wrong_key(local: &LinkPacket<'_>, packet: &Packet<'_>, key: u32) -
     }
 }
 
+/// The low bits of a LID that are the port's to use, as a mask: as many as LMC says. Of an address
+/// vector's source path bits no others count, as with adapters, for which programs give a whole LID
+/// (ibacm).
+fn path_bits(port: &IbPort) -> u16 {
+    !(u16::MAX << port.lmc)
+}
+
 /// Whether this is one of the port's LIDs.
 fn has_lid(port: &IbPort, lid: u16) -> bool {
-    let mask = u16::MAX << port.lmc;
-    port.lid != 0 && lid & mask == port.lid & mask
+    port.lid != 0 && (lid ^ port.lid) & !path_bits(port) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port() -> IbPort {
+        let end = ([127, 0, 0, 1], 7101).into();
+        IbPort {
+            number: 1,
+            state: ACTIVE,
+            phys_state: 5,
+            lid: 0x20,
+            lmc: 0,
+            sm_lid: 1,
+            sm_sl: 0,
+            max_mtu: 4096,
+            active_mtu: 4096,
+            capabilities: 0,
+            subnet_timeout: 18,
+            init_type_reply: 0,
+            width: 2,
+            speed: 4,
+            vl_cap: 1,
+            p_keys: vec![0xffff],
+            gids: Vec::new(),
+            gid_tbl_len: 1,
+            lanes: [0; 16],
+            p_key_violations: 0,
+            q_key_violations: 0,
+            local: end,
+            remote: end,
+        }
+    }
+
+    /// ibacm gives a whole LID for its bits: of a port with one LID none counts, of one with four
+    /// the lowest two do.
+    #[test]
+    fn of_source_path_bits_those_count_that_are_the_ports() {
+        for (lmc, slid) in [(0, 0x20), (2, 0x23)] {
+            let port = Port::new(IbPort { lmc, ..port() });
+            let av = AddressVector {
+                dlid: 7,
+                src_path_bits: 0x47,
+                ..AddressVector::default()
+            };
+            assert_eq!(port.path_key(&av, 0).unwrap().lids.unwrap().slid, slid);
+        }
+    }
 }

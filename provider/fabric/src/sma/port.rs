@@ -100,10 +100,21 @@ impl Port {
         self.info.lid
     }
 
+    /// The low bits of a LID that are the port's to use, as a mask: as many as LMC says.
+    fn path_bits(&self) -> u16 {
+        !(u16::MAX << self.info.lmc)
+    }
+
+    /// The LID of the port with these path bits; those that are not the port's to use count for
+    /// nothing.
+    pub fn slid(&self, path_bits: u8) -> u16 {
+        self.info.lid | u16::from(path_bits) & self.path_bits()
+    }
+
     /// Is this one of the port's LIDs, counting those that LMC adds (C7-66)?
     pub fn has_lid(&self, lid: u16) -> bool {
-        let mask = u16::MAX << self.info.lmc;
-        self.info.lid != 0 && lid < MULTICAST_LID && lid & mask == self.info.lid & mask
+        let differs = (lid ^ self.info.lid) & !self.path_bits();
+        self.info.lid != 0 && lid < MULTICAST_LID && differs == 0
     }
 
     /// The P_Key table; 0 is an empty entry.
