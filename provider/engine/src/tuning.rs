@@ -29,6 +29,9 @@ pub(crate) const MAX_NAP: Duration = Duration::from_micros(1_600);
 /// is over nobody receives, and a program that polls for each completion and then spins on memory
 /// ends a turn with each message.
 pub(crate) const NAP_PART: u32 = 16;
+/// A thread that ends a queue pair's requests waits no longer for what has come by then to be
+/// handled.
+pub(crate) const MAX_BACKLOG: Duration = Duration::from_millis(1);
 /// Between two looks at what the daemon says, while the application receives.
 pub(crate) const CONTROL_INTERVAL: Duration = Duration::from_millis(100);
 

@@ -10,8 +10,8 @@ use crate::hca::Hca;
 use crate::progress::futex;
 use crate::progress::timers;
 use crate::tuning::{
-    POLLS_BEFORE_SLEEP, POLLS_BEFORE_TURN, POLLS_BEFORE_YIELD, RING_ACTIVE, RUNS_PER_POLL,
-    SOCKET_POLL_INTERVAL,
+    DATAGRAMS_PER_ROUND, MAX_BACKLOG, POLLS_BEFORE_SLEEP, POLLS_BEFORE_TURN, POLLS_BEFORE_YIELD,
+    RING_ACTIVE, RUNS_PER_POLL, SOCKET_POLL_INTERVAL,
 };
 
 impl Hca {
@@ -86,6 +86,39 @@ impl Hca {
         }
 
         got
+    }
+
+    /// Handles what has come by now, for a thread of the application that is about to end something
+    /// which that may concern: an adapter has no such backlog. Waits for the turn to receive, but
+    /// no longer than [`MAX_BACKLOG`].
+    pub(crate) fn handle_backlog(&self) {
+        let driver = &self.driver;
+        let until = timers::now() + MAX_BACKLOG;
+        let polls = driver.app_drives();
+        if !polls {
+            driver.wake();
+        }
+
+        while self.alive() && timers::now() < until {
+            driver.polled_at.store(timers::now());
+            let Some(mut rx) = self.rx.try_lock().filter(|_| driver.app_drives()) else {
+                driver.turn.want();
+                std::thread::yield_now();
+                continue;
+            };
+            let take = || Take::AtMost(DATAGRAMS_PER_ROUND);
+            let got = self.drain_inbox(&mut rx, take()) + self.receive_from_ports(&mut rx, take());
+            self.answer(&mut rx);
+            drop(rx);
+            if got == 0 {
+                break;
+            }
+            driver.arrivals.happened();
+        }
+
+        if !polls {
+            self.app_will_sleep();
+        }
     }
 
     /// The application asked for an event: it is about to sleep, so the helper takes over at once.

@@ -2,6 +2,7 @@
 //! says.
 
 mod company;
+mod ending;
 mod many;
 mod marks;
 mod numbers;

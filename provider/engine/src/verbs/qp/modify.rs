@@ -38,6 +38,12 @@ impl Qp {
             }
         }
 
+        if mask.contains(QpAttrMask::STATE) && attr.qp_state == QpState::Err && self.is_waiting() {
+            // The program may know that the peer has all, as by a connection of TCP that has ended,
+            // before the last acknowledgement has been looked at.
+            hca.handle_backlog();
+        }
+
         let keys = hca.keys.read();
         let mut inner = self.inner.lock();
         let ends = matches!(attr.qp_state, QpState::Err | QpState::Reset);
@@ -85,6 +91,11 @@ impl Qp {
         drop(keys);
         hca.hand_turns(now);
         Ok(())
+    }
+
+    /// Whether requests wait for their acknowledgement.
+    fn is_waiting(&self) -> bool {
+        self.inner.lock().transport.has_requests_in_flight()
     }
 
     /// Attributes of the half that an XRC queue pair does not have. Linux takes them off the mask,
