@@ -6,10 +6,13 @@
 //! other languages, which take building; named, all of them. What does not work, and whose cause
 //! that is, is in `docs/applications.md`.
 
+mod ceph;
+mod dapl;
 mod iser;
 mod languages;
 mod libfabric;
 mod libraries;
+mod management;
 mod migration;
 mod mpi;
 mod openib;
@@ -60,9 +63,13 @@ pub(crate) fn cases() -> Vec<Case> {
         cases.extend(migration::cases(place));
         cases.extend(languages::cases(place));
         cases.extend(libraries::cases(place));
+        cases.extend(dapl::cases(place));
+        cases.extend(ceph::cases(place));
     }
 
     cases.extend(openib::cases());
+    cases.extend(dapl::fabric_cases());
+    cases.extend(management::cases());
     cases.extend(tools::cases());
     cases
 }

@@ -13,6 +13,7 @@ mod robust;
 use self::found::number_after;
 pub(crate) use self::found::{ACTIVE, back_to_back};
 use self::multicast::counted;
+pub(crate) use self::rdma_cm::{TCP, connect};
 use crate::harness::case::expect;
 use crate::harness::case::{Case, Ending, Stop};
 use crate::harness::process::{Finished, Running};
