@@ -35,7 +35,9 @@ for size in (1, 4096, 1 << 20):
 memory = bytearray(4096)
 window = MPI.Win.Create(memory, comm=world)
 window.Fence()
-window.Put(content(rank, 4096), following)
+# It is the library's until the second fence.
+given = content(rank, 4096)
+window.Put(given, following)
 window.Fence()
 expect(memory, content(previous, 4096), "what was put")
 window.Free()

@@ -21,6 +21,7 @@ mod running;
 mod storage;
 mod tools;
 mod ucx;
+mod wheels;
 
 use crate::harness::case::Case;
 use crate::lab::Place;
@@ -65,6 +66,7 @@ pub(crate) fn cases() -> Vec<Case> {
         cases.extend(libraries::cases(place));
         cases.extend(dapl::cases(place));
         cases.extend(ceph::cases(place));
+        cases.extend(wheels::cases(place));
     }
 
     cases.extend(openib::cases());
