@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::running::{LIMIT, Meter, command, expect_success, name};
-use crate::groups::fabric::{ACTIVE, back_to_back};
+use crate::groups::fabric::{activate, back_to_back};
 use crate::harness::case::{Case, Ending, Stop};
 use crate::harness::process::{self, Finished, Running};
 use crate::lab::host::Host;
@@ -79,10 +79,7 @@ fn at(lab: &mut Lab, place: Place, provider: Provider) -> Ending {
 fn in_fabric(lab: &mut Lab) -> Ending {
     let mut subnet = back_to_back(lab)?;
     let dir = lab.case_dir()?;
-    let _manager = subnet.manage(0, &[])?;
-    for host in 0..2 {
-        subnet.wait_for(host, &["ibstat"], ACTIVE)?;
-    }
+    let _manager = activate(&mut subnet)?;
     let [server, client] = [&subnet.hosts[0], &subnet.hosts[1]];
     all([server, client], Provider::Ucm, &dir).map(drop)
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::groups::fabric::{ACTIVE, TCP, back_to_back, connect};
+use crate::groups::fabric::{TCP, activate, back_to_back, connect};
 use crate::harness::case::{Case, Ending, Stop, expect};
 use crate::harness::process::{Finished, Running};
 use crate::lab::Lab;
@@ -29,10 +29,7 @@ fn names(lab: &mut Lab) -> Ending {
     packages::ensure(packages::MANAGEMENT)?;
     let (dir, port) = (lab.case_dir()?, lab.port());
     let mut subnet = back_to_back(lab)?;
-    let _manager = subnet.manage(0, &[])?;
-    for host in 0..2 {
-        subnet.wait_for(host, &["ibstat"], ACTIVE)?;
-    }
+    let _manager = activate(&mut subnet)?;
     let services = [serve(&mut subnet, 0, &dir)?, serve(&mut subnet, 1, &dir)?];
 
     const GOOD: &str = "SA verification: success";
@@ -129,10 +126,7 @@ fn diagnosis(lab: &mut Lab) -> Ending {
     let programs = lab.programs().to_owned();
     lab.vacate();
     let mut subnet = Subnet::two_switches(&programs, &dir, 4)?;
-    let _manager = subnet.manage(0, &[])?;
-    for host in 0..4 {
-        subnet.wait_for(host, &["ibstat"], ACTIVE)?;
-    }
+    let _manager = activate(&mut subnet)?;
     let files = dir.join("ibdiagnet").display().to_string();
     let told = subnet.run(2, &["ibdiagnet", "-o", &files])?;
     if !told.out.contains("No bad link were found") {
@@ -168,10 +162,7 @@ fn diagnosis(lab: &mut Lab) -> Ending {
 fn targets(lab: &mut Lab) -> Ending {
     packages::ensure(packages::MANAGEMENT)?;
     let mut subnet = back_to_back(lab)?;
-    let _manager = subnet.manage(0, &[])?;
-    for host in 0..2 {
-        subnet.wait_for(host, &["ibstat"], ACTIVE)?;
-    }
+    let _manager = activate(&mut subnet)?;
     let none = |told: &Finished| expect(!told.out.contains("id_ext"), || told.out.clone());
     const DEVICE: &str = "/dev/infiniband/umad0";
     none(&subnet.run(1, &["ibsrpdm", "-c", "-d", DEVICE])?)?;

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::mpi;
 use super::running::{LIMIT, counter, expect_success};
-use crate::groups::fabric::{ACTIVE, back_to_back};
+use crate::groups::fabric::{activate, back_to_back};
 use crate::harness::case::{Case, Ending, Stop};
 use crate::harness::process;
 use crate::lab::Lab;
@@ -38,10 +38,7 @@ fn exchange(lab: &mut Lab, both: bool) -> Ending {
     let program = mpi::compile("openmpi")?;
     let mut subnet = back_to_back(lab)?;
     let dir = lab.case_dir()?;
-    let _manager = subnet.manage(0, &[])?;
-    for host in 0..2 {
-        subnet.wait_for(host, &["ibstat"], ACTIVE)?;
-    }
+    let _manager = activate(&mut subnet)?;
     let [here, there] = [&subnet.hosts[0], &subnet.hosts[1]];
     let before = counter(here, "sent_bytes")? + counter(there, "sent_bytes")?;
 

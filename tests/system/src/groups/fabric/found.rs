@@ -2,16 +2,25 @@
 
 use crate::harness::case::Stop;
 use crate::lab::Lab;
-use crate::lab::subnet::Subnet;
+use crate::lab::subnet::{Manager, Subnet};
 
 /// `ibstat` says so of a port that may carry data.
-pub(crate) const ACTIVE: &str = "State: Active";
+pub(super) const ACTIVE: &str = "State: Active";
 
-/// Two hosts with a cable, and OpenSM on the first.
+/// Two hosts with a cable.
 pub(crate) fn back_to_back(lab: &mut Lab) -> Result<Subnet, Stop> {
     lab.vacate();
     let dir = lab.case_dir()?;
     Subnet::back_to_back(lab.programs(), &dir)
+}
+
+/// Starts OpenSM on the first host, and waits until the ports of all may carry data.
+pub(crate) fn activate(subnet: &mut Subnet) -> Result<Manager, Stop> {
+    let manager = subnet.manage(0, &[])?;
+    for host in 0..subnet.hosts.len() {
+        subnet.wait_for(host, &["ibstat"], ACTIVE)?;
+    }
+    Ok(manager)
 }
 
 /// The number behind a label and dots, as infiniband-diags print them.

@@ -10,8 +10,8 @@ mod programs;
 mod rdma_cm;
 mod robust;
 
-use self::found::number_after;
-pub(crate) use self::found::{ACTIVE, back_to_back};
+use self::found::{ACTIVE, number_after};
+pub(crate) use self::found::{activate, back_to_back};
 use self::multicast::counted;
 pub(crate) use self::rdma_cm::{TCP, connect};
 use crate::harness::case::expect;
