@@ -51,6 +51,13 @@ pub fn is_multicast_lid(lid: u16) -> bool {
     (MULTICAST_LID..PERMISSIVE_LID).contains(&lid)
 }
 
+/// The low bits of a LID that are its port's to use, as a mask, by the port's LMC (0 to 7). No
+/// others count of source path bits, as with adapters: programs give a whole LID for them (ibacm).
+#[inline]
+pub fn path_bits(lmc: u8) -> u16 {
+    !(u16::MAX << lmc)
+}
+
 /// The direction bit in the status of a directed-route SMP: set on its way back.
 pub const DIRECTION: u16 = 0x8000;
 

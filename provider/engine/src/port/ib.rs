@@ -16,7 +16,7 @@ use ferroce_wire::grh::Grh;
 use ferroce_wire::link::{Head, LinkPacket, MANAGEMENT_LANE};
 use ferroce_wire::lrh::NextHeader;
 use ferroce_wire::pkey;
-use ferroce_wire::smp::is_multicast_lid;
+use ferroce_wire::smp::{is_multicast_lid, path_bits};
 use parking_lot::RwLock;
 
 use crate::error::{Error, Result};
@@ -166,7 +166,7 @@ impl Port {
             hop_limit: 0,
             lids: Some(Lids {
                 port: self.number,
-                slid: state.lid | u16::from(av.src_path_bits) & path_bits(&state),
+                slid: state.lid | u16::from(av.src_path_bits) & path_bits(state.lmc),
                 dlid: av.dlid,
                 sl,
                 lane,
@@ -230,7 +230,7 @@ impl Port {
 
     /// What a completion says of a datagram.
     pub(crate) fn origin(&self, packet: &LinkPacket<'_>) -> Origin {
-        let bits = packet.lrh.dlid & path_bits(&self.state.read());
+        let bits = packet.lrh.dlid & path_bits(self.state.read().lmc);
         Origin {
             slid: packet.lrh.slid,
             sl: packet.lrh.sl,
@@ -304,16 +304,9 @@ pub(crate) fn wrong_key(local: &LinkPacket<'_>, packet: &Packet<'_>, key: u32) -
     }
 }
 
-/// The low bits of a LID that are the port's to use, as a mask: as many as LMC says. Of an address
-/// vector's source path bits no others count, as with adapters, for which programs give a whole LID
-/// (ibacm).
-fn path_bits(port: &IbPort) -> u16 {
-    !(u16::MAX << port.lmc)
-}
-
 /// Whether this is one of the port's LIDs.
 fn has_lid(port: &IbPort, lid: u16) -> bool {
-    port.lid != 0 && (lid ^ port.lid) & !path_bits(port) == 0
+    port.lid != 0 && (lid ^ port.lid) & !path_bits(port.lmc) == 0
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@ use super::traps::Traps;
 use super::types::{LinkCapabilities, NodeConfig, NodeKind, Offer};
 use crate::cm::Time;
 use ferroce_wire::mad::{DEFAULT_PKEY, Gid};
-use ferroce_wire::smp::{MULTICAST_LID, PortInfo, SlToVl, VlWeight, capability, phys_state, state};
+use ferroce_wire::smp::{
+    MULTICAST_LID, PortInfo, SlToVl, VlWeight, capability, path_bits, phys_state, state,
+};
 
 /// Entries of an arbitration table that has any.
 const ARBITRATION: u8 = 8;
@@ -100,20 +102,14 @@ impl Port {
         self.info.lid
     }
 
-    /// The low bits of a LID that are the port's to use, as a mask: as many as LMC says.
-    fn path_bits(&self) -> u16 {
-        !(u16::MAX << self.info.lmc)
-    }
-
-    /// The LID of the port with these path bits; those that are not the port's to use count for
-    /// nothing.
-    pub fn slid(&self, path_bits: u8) -> u16 {
-        self.info.lid | u16::from(path_bits) & self.path_bits()
+    /// The LID of the port with these path bits, of which those count that are the port's to use.
+    pub fn slid(&self, bits: u8) -> u16 {
+        self.info.lid | u16::from(bits) & path_bits(self.info.lmc)
     }
 
     /// Is this one of the port's LIDs, counting those that LMC adds (C7-66)?
     pub fn has_lid(&self, lid: u16) -> bool {
-        let differs = (lid ^ self.info.lid) & !self.path_bits();
+        let differs = (lid ^ self.info.lid) & !path_bits(self.info.lmc);
         self.info.lid != 0 && lid < MULTICAST_LID && differs == 0
     }
 
