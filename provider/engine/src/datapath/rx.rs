@@ -26,7 +26,7 @@ use crate::port::{Cable, Ring, Udp};
 #[cfg(any(test, feature = "in-process"))]
 use crate::port::{Medium, Ports, in_process::End};
 use crate::progress::timers;
-use crate::tuning::SETTLE_TIME;
+use crate::tuning::{DATAGRAMS_PER_ROUND, SETTLE_TIME};
 use crate::verbs::qp::Qp;
 
 /// With the queue pairs that it has to do with.
@@ -53,6 +53,12 @@ impl Hca {
 
         rx.buffer = buffer;
         n
+    }
+
+    /// Takes what has come, up to a point; returns how many runs there were.
+    pub(crate) fn receive_a_round(&self, rx: &mut RxState) -> usize {
+        let take = Take::AtMost(DATAGRAMS_PER_ROUND);
+        self.drain_inbox(rx, take) + self.receive_from_ports(rx, take)
     }
 
     /// Takes what has come to every port but through the inbox; returns how many runs there were.

@@ -183,8 +183,7 @@ fn linger(hca: &Hca, patience: Duration, waits: &mut Linger) -> Outcome {
         }
 
         let mut rx = hca.rx.lock();
-        let got = hca.drain_inbox(&mut rx, Take::AtMost(DATAGRAMS_PER_ROUND))
-            + hca.receive_from_ports(&mut rx, Take::AtMost(DATAGRAMS_PER_ROUND));
+        let got = hca.receive_a_round(&mut rx);
         if got != 0 {
             hca.answer(&mut rx);
             hca.driver.arrivals.happened();

@@ -10,8 +10,8 @@ use crate::hca::Hca;
 use crate::progress::futex;
 use crate::progress::timers;
 use crate::tuning::{
-    DATAGRAMS_PER_ROUND, MAX_BACKLOG, POLLS_BEFORE_SLEEP, POLLS_BEFORE_TURN, POLLS_BEFORE_YIELD,
-    RING_ACTIVE, RUNS_PER_POLL, SOCKET_POLL_INTERVAL,
+    MAX_BACKLOG, POLLS_BEFORE_SLEEP, POLLS_BEFORE_TURN, POLLS_BEFORE_YIELD, RING_ACTIVE,
+    RUNS_PER_POLL, SOCKET_POLL_INTERVAL,
 };
 
 impl Hca {
@@ -106,8 +106,7 @@ impl Hca {
                 std::thread::yield_now();
                 continue;
             };
-            let take = || Take::AtMost(DATAGRAMS_PER_ROUND);
-            let got = self.drain_inbox(&mut rx, take()) + self.receive_from_ports(&mut rx, take());
+            let got = self.receive_a_round(&mut rx);
             self.answer(&mut rx);
             drop(rx);
             if got == 0 {
