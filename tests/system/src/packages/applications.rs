@@ -72,7 +72,7 @@ pub const LANGUAGES: &[Need] = &[
     file("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
 ];
 
-/// A cluster of Ceph; 400 MB with all that it wants.
+/// A cluster of Ceph, with some eighty packages that it wants.
 pub const CEPH: &[Need] = &[
     program("ceph-mon", "ceph-mon"),
     program("ceph-osd", "ceph-osd"),

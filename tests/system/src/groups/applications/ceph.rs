@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::running::{LIMIT, Meter, command, expect_success, name};
+use super::running::{LIMIT, Meter, command, content, expect_success, in_url, name};
 use crate::groups::cm::{TCP, wait_for_listener};
 use crate::harness::case::{Case, Ending, Stop};
 use crate::harness::process::{self, Finished, Running};
@@ -76,6 +76,11 @@ fn store(lab: &mut Lab, place: Place, connects: Connects) -> Ending {
     meter.expect(2 * BYTES as u64, &ends)
 }
 
+/// Where the monitor is.
+fn monitor(server: &Host) -> String {
+    format!("v2:{}:{PORT}", in_url(&server.address))
+}
+
 /// What all programs of the cluster are told.
 fn settings(
     server: &Host,
@@ -84,17 +89,13 @@ fn settings(
     dir: &Path,
     sockets: &Path,
 ) -> Result<PathBuf, Stop> {
-    let address = match place.is_ipv6() {
-        true => format!("[{}]", server.address),
-        false => server.address.clone(),
-    };
     let mut text = "[global]\n".to_owned();
     let mut set = |key: &str, value: &str| {
         let _ = writeln!(text, "{key} = {value}");
     };
 
     set("fsid", CLUSTER);
-    set("mon host", &format!("v2:{address}:{PORT}"));
+    set("mon host", &monitor(server));
     set("public addr", &server.address);
     set("ms bind ipv4", &(!place.is_ipv6()).to_string());
     set("ms bind ipv6", &place.is_ipv6().to_string());
@@ -143,11 +144,7 @@ impl Cluster<'_> {
     /// Starts monitor and OSD, and makes a pool.
     fn start(&mut self) -> Result<[Running; 2], Stop> {
         let map = self.dir.join("monmap").display().to_string();
-        let address = fs::read_to_string(&self.settings).map_err(anyhow::Error::from)?;
-        let address = address
-            .lines()
-            .find_map(|line| line.strip_prefix("mon host = "));
-        let vector = format!("[{}]", address.unwrap_or_default());
+        let vector = format!("[{}]", monitor(self.server));
         let server = self.server;
         for line in [
             &[
@@ -207,7 +204,7 @@ impl Cluster<'_> {
 
     /// An object that is compared here, and many that `rados bench` compares when it reads them.
     fn store_and_load(&mut self) -> Result<Vec<Finished>, Stop> {
-        let content: Vec<u8> = (0..BYTES).map(|at| (at * 167 + at / 251) as u8).collect();
+        let content = content(BYTES);
         let [given, back] = ["given", "back"].map(|file| self.dir.join(file));
         fs::write(&given, &content).map_err(anyhow::Error::from)?;
         let (from, to) = (given.display().to_string(), back.display().to_string());

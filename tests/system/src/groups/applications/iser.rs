@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use super::running::{LIMIT, Meter, command, expect_success, name};
+use super::running::{LIMIT, Meter, command, content, expect_success, in_url, name};
 use crate::groups::cm::{TCP, wait_for_listener};
 use crate::harness::case::{Case, Ending, Stop};
 use crate::harness::process::{self, Finished, Running};
@@ -32,7 +32,7 @@ fn disk(lab: &mut Lab, place: Place) -> Ending {
 
     // The path of a Unix socket is short.
     let control = tempfile::tempdir().map_err(anyhow::Error::from)?;
-    let content: Vec<u8> = (0..BYTES).map(|at| (at * 167 + at / 251) as u8).collect();
+    let content = content(BYTES);
     let paths = ["content", "disk", "back"].map(|file| dir.join(file));
     let [given, disk, back] = &paths;
     fs::write(given, &content).map_err(anyhow::Error::from)?;
@@ -149,12 +149,4 @@ fn serve(site: &Site, dir: &Path, control: &Path, port: u16) -> Result<Running, 
     }
 
     Ok(target)
-}
-
-/// An address as it stands in front of a port.
-fn in_url(address: &str) -> String {
-    match address.contains(':') {
-        true => format!("[{address}]"),
-        false => address.to_owned(),
-    }
 }

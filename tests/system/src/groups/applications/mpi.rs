@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::running::{LIMIT, Meter, command, expect_success, name};
+use super::running::{LIMIT, Meter, command, expect_success, name, settings_and_options};
 use crate::build;
 use crate::harness::case::{Case, Ending, Stop};
 use crate::harness::process::{self, Finished, quoted};
@@ -170,13 +170,9 @@ fn launch(
         words.push("--oversubscribe".into());
     }
 
-    let (settings, options): (Vec<&str>, Vec<&str>) =
-        mpi.options.split(' ').partition(|word| word.contains('='));
+    let (settings, options) = settings_and_options(mpi.options);
     words.extend(options.into_iter().map(str::to_owned));
-    let variables: Vec<_> = settings
-        .iter()
-        .filter_map(|setting| setting.split('=').next())
-        .collect();
+    let variables: Vec<_> = settings.iter().map(|(name, _)| *name).collect();
 
     match open_mpi {
         true => words.extend(
@@ -191,12 +187,7 @@ fn launch(
     words.extend(program.iter().map(|word| (*word).to_owned()));
 
     let mut command = command(site.client(), launcher, &words);
-    command.envs(
-        settings
-            .iter()
-            .filter_map(|setting| setting.split_once('=')),
-    );
-
+    command.envs(settings);
     allow_root(&mut command);
     Ok(process::run(command, dir, "ranks", LIMIT)?)
 }

@@ -25,6 +25,27 @@ pub(super) fn command(host: &Host, program: &str, words: &[impl AsRef<str>]) -> 
     command
 }
 
+/// Bytes to be stored and compared, so many.
+pub(super) fn content(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at * 167 + at / 251) as u8).collect()
+}
+
+/// An address as it stands in front of a port.
+pub(super) fn in_url(address: &str) -> String {
+    match address.contains(':') {
+        true => format!("[{address}]"),
+        false => address.to_owned(),
+    }
+}
+
+/// What a starter of ranks is told: settings of the environment, which are the words with a `=`,
+/// and its own options.
+pub(super) fn settings_and_options(words: &str) -> (Vec<(&str, &str)>, Vec<&str>) {
+    let options = words.split(' ').filter(|word| !word.contains('='));
+    let settings = words.split(' ').filter_map(|word| word.split_once('='));
+    (settings.collect(), options.collect())
+}
+
 /// A program of ours that serves at a site and asks there, each end told by its words: how asker
 /// and server ended.
 pub(super) fn serve_and_ask(

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::mpi;
-use super::running::{LIMIT, Meter, command, expect_success, name};
+use super::running::{LIMIT, Meter, command, expect_success, name, settings_and_options};
 use crate::build;
 use crate::harness::case::{Case, Ending, Stop};
 use crate::harness::process;
@@ -68,18 +68,12 @@ fn run(lab: &mut Lab, place: Place, wheel: Wheel) -> Ending {
     let script = build::workspace().join("tests/applications/mpi4py_exchange.py");
     let script = script.display().to_string();
     let python = prefix.join("bin/python").display().to_string();
-    let (variables, options): (Vec<&str>, Vec<&str>) = wheel
-        .options
-        .split(' ')
-        .partition(|word| word.contains('='));
+    let (settings, options) = settings_and_options(wheel.options);
     let ranks = [&options[..], &["-n", "4", &python, &script]].concat();
     let starter = prefix.join("bin/mpiexec").display().to_string();
     let mut start = command(site.client(), &starter, &ranks);
     mpi::allow_root(&mut start);
-    for variable in variables {
-        let (name, value) = variable.split_once('=').unwrap_or_default();
-        start.env(name, value);
-    }
+    start.envs(settings);
     if wheel.package.starts_with("impi") {
         start.env("I_MPI_ROOT", &prefix);
         start.env("FI_PROVIDER_PATH", prefix.join("lib"));
