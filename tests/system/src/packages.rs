@@ -61,6 +61,12 @@ pub const BENCH: &[Need] = &[
     file("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
 ];
 
+/// What shows where the time goes.
+pub const PROFILE: &[Need] = &[
+    program("linux-perf", "perf"),
+    program("binutils", "addr2line"),
+];
+
 /// What the benchmark's pictures need besides: a network that loses packets, TCP in it.
 pub const CURVES: &[Need] = &[
     program("iperf3", "iperf3"),

@@ -44,13 +44,17 @@ pub(crate) struct Scope {
     /// rdma_rxe, too, in an emulated guest
     #[arg(long, group = INSTEAD)]
     delays: bool,
+    /// Instead, where the time of a transfer goes, by perf's samples of both ends: of this program
+    /// with its options, such as "ib_send_bw -s 4096", or of those that aims are about
+    #[arg(long, value_name = "LINE", group = INSTEAD, num_args = 0..=1)]
+    profile: Option<Option<String>>,
     /// Instead, draw bandwidth and latency over size, queue pairs and loss, into this directory
     #[arg(long, value_name = "DIR", group = INSTEAD)]
     html: Option<PathBuf>,
 }
 
 /// Those that write no figures and have nothing to do with rdma_rxe.
-const BY_THEMSELVES: [&str; 5] = ["loaded", "engine", "sends", "receives", "html"];
+const BY_THEMSELVES: [&str; 6] = ["loaded", "engine", "sends", "receives", "profile", "html"];
 /// What there is one of in a run.
 const INSTEAD: &str = "instead";
 
@@ -71,6 +75,10 @@ pub(crate) fn run(scope: &Scope) -> Result<bool> {
         Scope { engine: true, .. } => bench::engine_alone(quick),
         Scope { sends: true, .. } => bench::ways_to_send(quick),
         Scope { receives: true, .. } => bench::ways_to_receive(quick),
+        Scope {
+            profile: Some(line),
+            ..
+        } => bench::profile(line.as_deref(), quick),
         Scope {
             html: Some(dir), ..
         } => bench::curves(dir, quick),

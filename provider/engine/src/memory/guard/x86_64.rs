@@ -35,6 +35,17 @@ std::arch::global_asm!(
     ".globl ferroce_guard_publish8",
     ".globl ferroce_guard_fetch_add",
     ".globl ferroce_guard_compare_swap",
+    // So that profilers and debuggers name them.
+    ".type ferroce_guard_copy, @function",
+    ".type ferroce_guard_copy_registers, @function",
+    ".type ferroce_guard_copy_words, @function",
+    ".type ferroce_guard_probe, @function",
+    ".type ferroce_guard_publish1, @function",
+    ".type ferroce_guard_publish2, @function",
+    ".type ferroce_guard_publish4, @function",
+    ".type ferroce_guard_publish8, @function",
+    ".type ferroce_guard_fetch_add, @function",
+    ".type ferroce_guard_compare_swap, @function",
     "ferroce_guard_begin:",
     "ferroce_guard_copy:", // rdi to, rsi from, rdx bytes
     "mov rcx, rdx",
