@@ -46,6 +46,26 @@ pub(crate) unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) -> Result<()
     unsafe { imp::copy(dst, src, len) }
 }
 
+/// The same by stores that go to memory and not to the caches, in order before all stores after
+/// it: for what another processor reads next.
+///
+/// # Safety
+/// As for [`copy`].
+#[inline]
+pub(crate) unsafe fn copy_past_caches(
+    dst: *mut u8,
+    src: *const u8,
+    len: usize,
+) -> Result<(), Fault> {
+    // SAFETY: the caller's promise.
+    unsafe { imp::copy_past_caches(dst, src, len) }
+}
+
+/// Whether [`copy_past_caches`] is anything else than [`copy`] on this processor.
+pub(crate) fn has_way_past_caches() -> bool {
+    imp::has_way_past_caches()
+}
+
 /// Reads a byte of every page of `len` bytes (at least 1), so that a reader need not expect a
 /// fault.
 ///
@@ -105,7 +125,7 @@ mod tests {
         };
 
         let mut own = [7u8; 64];
-        for len in 0..300 {
+        for len in (0..300).chain([4095, 4096, 4159]) {
             let from: Vec<u8> = (0..len).map(|i| i as u8 ^ 0x5a).collect();
             for copy in imp::COPIES {
                 let mut to = vec![0u8; len + 1];

@@ -18,6 +18,7 @@
 //! believe positions: those that cannot be, left behind by the slot's last owner or written by
 //! somebody meanwhile, are made good by the two ends, each of which keeps its own.
 
+mod copying;
 mod exit;
 mod inbox;
 mod receiver;

@@ -11,6 +11,19 @@ pub(super) unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) -> Result<()
     Ok(())
 }
 
+pub(super) unsafe fn copy_past_caches(
+    dst: *mut u8,
+    src: *const u8,
+    len: usize,
+) -> Result<(), Fault> {
+    // SAFETY: the caller's promise.
+    unsafe { copy(dst, src, len) }
+}
+
+pub(super) const fn has_way_past_caches() -> bool {
+    false
+}
+
 pub(super) unsafe fn probe(_: *const u8, _: usize) -> Result<(), Fault> {
     Ok(())
 }

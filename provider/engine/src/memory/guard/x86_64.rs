@@ -15,6 +15,7 @@ std::arch::global_asm!(
     ".hidden ferroce_guard_copy",
     ".hidden ferroce_guard_copy_registers",
     ".hidden ferroce_guard_copy_words",
+    ".hidden ferroce_guard_copy_past_caches",
     ".hidden ferroce_guard_probe",
     ".hidden ferroce_guard_publish1",
     ".hidden ferroce_guard_publish2",
@@ -28,6 +29,7 @@ std::arch::global_asm!(
     ".globl ferroce_guard_copy",
     ".globl ferroce_guard_copy_registers",
     ".globl ferroce_guard_copy_words",
+    ".globl ferroce_guard_copy_past_caches",
     ".globl ferroce_guard_probe",
     ".globl ferroce_guard_publish1",
     ".globl ferroce_guard_publish2",
@@ -39,6 +41,7 @@ std::arch::global_asm!(
     ".type ferroce_guard_copy, @function",
     ".type ferroce_guard_copy_registers, @function",
     ".type ferroce_guard_copy_words, @function",
+    ".type ferroce_guard_copy_past_caches, @function",
     ".type ferroce_guard_probe, @function",
     ".type ferroce_guard_publish1, @function",
     ".type ferroce_guard_publish2, @function",
@@ -104,6 +107,38 @@ std::arch::global_asm!(
     "rep movsb",
     "xor eax, eax",
     "ret",
+    "ferroce_guard_copy_past_caches:", // the same, by stores that leave the caches alone
+    "cmp rdx, 128",
+    "jb 3f",
+    // Up to the beginning of a cache line, as usual.
+    "mov ecx, edi",
+    "neg ecx",
+    "and ecx, 63",
+    "sub rdx, rcx",
+    "rep movsb",
+    "cmp rdx, 64",
+    "jb 3f",
+    "2:",
+    "movups xmm0, [rsi]",
+    "movups xmm1, [rsi + 16]",
+    "movups xmm2, [rsi + 32]",
+    "movups xmm3, [rsi + 48]",
+    "movntps [rdi], xmm0",
+    "movntps [rdi + 16], xmm1",
+    "movntps [rdi + 32], xmm2",
+    "movntps [rdi + 48], xmm3",
+    "add rsi, 64",
+    "add rdi, 64",
+    "sub rdx, 64",
+    "cmp rdx, 64",
+    "jae 2b",
+    "3:",
+    "mov rcx, rdx",
+    "rep movsb",
+    // Such stores are in no order with others, a release store after them included.
+    "sfence",
+    "xor eax, eax",
+    "ret",
     "ferroce_guard_probe:", // rdi first byte, rsi last byte
     "mov al, [rsi]",
     "2:",
@@ -156,6 +191,7 @@ unsafe extern "C" {
     fn ferroce_guard_copy(dst: *mut u8, src: *const u8, len: usize) -> u32;
     fn ferroce_guard_copy_registers(dst: *mut u8, src: *const u8, len: usize) -> u32;
     fn ferroce_guard_copy_words(dst: *mut u8, src: *const u8, len: usize) -> u32;
+    fn ferroce_guard_copy_past_caches(dst: *mut u8, src: *const u8, len: usize) -> u32;
     fn ferroce_guard_probe(first: *const u8, last: *const u8) -> u32;
     fn ferroce_guard_publish1(dst: *mut u8, value: u64) -> u32;
     fn ferroce_guard_publish2(dst: *mut u8, value: u64) -> u32;
@@ -183,6 +219,21 @@ pub(super) unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) -> Result<()
     checked(unsafe { copy(dst, src, len) })
 }
 
+#[inline]
+pub(super) unsafe fn copy_past_caches(
+    dst: *mut u8,
+    src: *const u8,
+    len: usize,
+) -> Result<(), Fault> {
+    // SAFETY: the caller's promise; a fault comes back as an error.
+    checked(unsafe { ferroce_guard_copy_past_caches(dst, src, len) })
+}
+
+/// Whether there is anything to gain by [`copy_past_caches`].
+pub(super) fn has_way_past_caches() -> bool {
+    !*IS_EMULATED
+}
+
 /// Whether the processor is QEMU's emulation, by its signature.
 static IS_EMULATED: LazyLock<bool> = LazyLock::new(|| {
     use std::arch::x86_64::__cpuid;
@@ -204,13 +255,15 @@ type Copy = unsafe fn(*mut u8, *const u8, usize) -> Result<(), Fault>;
 
 /// All ways to copy, whichever this processor takes.
 #[cfg(test)]
-pub(super) const COPIES: [Copy; 3] = [
+pub(super) const COPIES: [Copy; 4] = [
     // SAFETY: the caller's promise is that of `copy`.
     |dst, src, len| checked(unsafe { ferroce_guard_copy(dst, src, len) }),
     // SAFETY: as above.
     |dst, src, len| checked(unsafe { ferroce_guard_copy_registers(dst, src, len) }),
     // SAFETY: as above.
     |dst, src, len| checked(unsafe { ferroce_guard_copy_words(dst, src, len) }),
+    // SAFETY: as above.
+    |dst, src, len| checked(unsafe { ferroce_guard_copy_past_caches(dst, src, len) }),
 ];
 
 #[inline]

@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ferroce_control::{ControlError, InboxFds, InboxHead, RING_BYTES, RingMemory};
 
+use super::copying::Copying;
 use super::{HEADER, Label, Record, SKIP, are_sensible, place, span};
 use crate::locks;
 use crate::memory::guard;
 use crate::port::address::address_gid;
 use crate::progress::driver::wake;
-use crate::progress::marks;
+use crate::progress::{marks, timers};
 use crate::tuning::{COPY_LIMIT, RING_RESTART};
 
 /// The sender's end, shared by all paths to one slot.
@@ -38,6 +39,7 @@ pub(super) struct Position {
     pub(super) extent: usize,
     /// Something was put in since the last look at what could be given back.
     used: bool,
+    copying: Copying,
 }
 
 impl RingSender {
@@ -56,6 +58,7 @@ impl RingSender {
             head: memory.head().load(Ordering::Acquire),
             extent: RING_BYTES,
             used: true,
+            copying: Copying::new(),
         };
 
         if !are_sensible(position.tail, position.head, position.restart) {
@@ -133,15 +136,21 @@ impl RingSender {
             to.add(HEADER)
         };
 
+        let past_caches = position.copying.next(timers::now, len);
         for piece in iov {
             // SAFETY: the pieces are the engine's own or of registered ranges, whose keys our
             // caller holds the table's lock of; the short ones are all the engine's. The sum of
             // their lengths is `len`.
             unsafe {
-                match piece.iov_len <= COPY_LIMIT {
-                    true => to.copy_from_nonoverlapping(piece.iov_base.cast(), piece.iov_len),
-                    false => guard::copy(to, piece.iov_base.cast(), piece.iov_len)
-                        .map_err(|_| io::Error::from_raw_os_error(libc::EFAULT))?,
+                let from = piece.iov_base.cast();
+                if piece.iov_len <= COPY_LIMIT {
+                    to.copy_from_nonoverlapping(from, piece.iov_len);
+                } else {
+                    let copied = match past_caches {
+                        true => guard::copy_past_caches(to, from, piece.iov_len),
+                        false => guard::copy(to, from, piece.iov_len),
+                    };
+                    copied.map_err(|_| io::Error::from_raw_os_error(libc::EFAULT))?;
                 }
             };
             to = to.wrapping_add(piece.iov_len);
