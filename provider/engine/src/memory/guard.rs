@@ -125,6 +125,7 @@ mod tests {
         };
 
         let mut own = [7u8; 64];
+        let mut long = [7u8; 4097];
         for len in (0..300).chain([4095, 4096, 4159]) {
             let from: Vec<u8> = (0..len).map(|i| i as u8 ^ 0x5a).collect();
             for copy in imp::COPIES {
@@ -141,6 +142,11 @@ mod tests {
                 assert_eq!(copy(p.add(4096 - 64), own.as_ptr(), 64), Ok(()));
                 assert_eq!(copy(p.add(4096 - 63), own.as_ptr(), 64), Err(Fault));
                 assert_eq!(copy(own.as_mut_ptr(), p.add(4096 - 1), 2), Err(Fault));
+                // Long enough for the loops of those that have some.
+                assert_eq!(copy(p, long.as_ptr(), 4096), Ok(()));
+                assert_eq!(copy(p, long.as_ptr(), 4097), Err(Fault));
+                assert_eq!(copy(long.as_mut_ptr(), p.add(1), 4095), Ok(()));
+                assert_eq!(copy(long.as_mut_ptr(), p.add(1), 4096), Err(Fault));
             }
 
             assert_eq!(probe(p, 4096), Ok(()));

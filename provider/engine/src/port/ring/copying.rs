@@ -59,6 +59,16 @@ impl Copying {
         }
     }
 
+    /// Past the caches, always.
+    #[cfg(test)]
+    pub(super) fn past_caches() -> Copying {
+        Copying {
+            past_caches: true,
+            phase: Phase::Usual(u32::MAX),
+            ..Copying::new()
+        }
+    }
+
     /// A record of `len` bytes is about to be copied. Returns whether it goes past the caches.
     #[inline]
     pub(super) fn next(&mut self, now: impl FnOnce() -> Time, len: usize) -> bool {

@@ -39,7 +39,7 @@ pub(super) struct Position {
     pub(super) extent: usize,
     /// Something was put in since the last look at what could be given back.
     used: bool,
-    copying: Copying,
+    pub(super) copying: Copying,
 }
 
 impl RingSender {

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use ferroce_control::{InboxFds, RingMemory};
 use ferroce_wire::Octets;
 
+use super::copying::Copying;
 use super::*;
 use crate::memory::guard;
 use crate::tuning::{RING_RESTART, RING_WINDOW};
@@ -66,7 +67,17 @@ fn pattern(n: usize, len: usize) -> Vec<u8> {
 
 #[test]
 fn records_of_every_length_come_out_in_order_also_across_the_end() {
+    every_length(Copying::new());
+}
+
+#[test]
+fn so_they_do_past_the_caches() {
+    every_length(Copying::past_caches());
+}
+
+fn every_length(copying: Copying) {
     let (inbox, _wake, rings) = inbox(&[200]);
+    rings[0].position.lock().copying = copying;
     let mut ends = Rings::default();
     let lengths: Vec<_> = (0..400).map(|n| (n * n * 7 + n) % 65_508).collect();
     let mut sent = 0;
