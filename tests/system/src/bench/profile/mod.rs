@@ -132,6 +132,12 @@ fn profile(
     let (port, time) = (PORT.to_string(), seconds.to_string());
     let records = ["server", "client"].map(|end| dir.join(format!("{end}.data")));
     let is_exs = tool == "exs_bw";
+    let is_perftest =
+        tool.starts_with("ib_") && ["_bw", "_lat"].iter().any(|end| tool.ends_with(end));
+    ensure!(
+        is_exs || is_perftest,
+        "only programs of perftest (ib_…_bw, ib_…_lat) and exs_bw can be profiled"
+    );
 
     let program = match is_exs {
         true => exs::example(host.programs(), tool)?,
