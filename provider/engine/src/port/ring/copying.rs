@@ -80,19 +80,16 @@ impl Copying {
 
     fn choose(&mut self, now: Time, len: u64) -> bool {
         let Stretch { began, last, bytes } = self.stretch;
-        if bytes == 0 || now - last > PAUSE {
-            self.stretch = Stretch {
-                began: now,
-                last: now,
-                bytes: 0,
-            };
-        } else if bytes >= STRETCH {
+        let goes_on = bytes != 0 && now - last <= PAUSE;
+        let is_over = bytes >= STRETCH;
+        if goes_on && is_over {
             let taken = (now - began).as_nanos() as u64;
             self.ended(taken.saturating_mul(1000) / bytes);
+        }
+        if !goes_on || is_over {
             self.stretch = Stretch {
                 began: now,
-                last: now,
-                bytes: 0,
+                ..Stretch::default()
             };
         }
         self.stretch.last = now;
