@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Result;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{Table, presets};
 use serde::{Deserialize, Serialize};
 
 use super::curves::iperf;
@@ -19,7 +19,7 @@ use super::measure::{Figure, first_line};
 use super::race::perftest;
 use super::report;
 use super::rxe::in_guest;
-use super::table::amount;
+use super::table::{align_right, amount};
 use crate::build;
 use crate::lab::load::Watch;
 use crate::lab::losses;
@@ -242,11 +242,7 @@ fn table(spots: &[Spot]) -> Table {
         row.extend(spot.of(Way::Rxe).map(|rxe| times(ours, rxe)));
         table.add_row(row);
     }
-    for column in 0..columns {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    align_right(&mut table, 0..columns);
     table
 }
 

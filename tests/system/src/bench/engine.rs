@@ -4,11 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{Table, presets};
 
 use super::baseline::udp_baseline;
 use super::measure::{Figure, number, successful};
-use super::table::amount;
+use super::table::{align_right, amount};
 use crate::build;
 use crate::harness::process;
 
@@ -67,11 +67,7 @@ fn table(figures: &[Figure]) -> Table {
         ]);
     }
 
-    for column in 1..5 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    align_right(&mut table, 1..5);
 
     table
 }

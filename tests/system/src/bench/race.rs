@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{Table, presets};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::events::{EVENTS, Event, Run};
 use super::measure::{Figure, cmtime_rate, first_line};
-use super::table::amount;
+use super::table::{align_right, amount};
 use crate::build;
 use crate::harness::case::Stop;
 use crate::harness::process;
@@ -323,11 +323,7 @@ pub(super) fn table(laps: &[Lap]) -> Table {
         ]);
     }
 
-    for column in 1..5 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    align_right(&mut table, 1..5);
 
     table
 }

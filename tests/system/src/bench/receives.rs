@@ -2,11 +2,11 @@
 //! by the ways that there are.
 
 use anyhow::Result;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{Table, presets};
 
 use super::measure::Figure;
 use super::report;
-use super::table::amount;
+use super::table::{align_right, amount};
 use super::ways::numbers;
 use crate::build;
 use crate::lab::load::Watch;
@@ -81,10 +81,6 @@ fn table(ways: &[([Figure; MEASURED.len()], Option<String>)]) -> Table {
         table.add_row(cells);
     }
 
-    for column in 1..=MEASURED.len() {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    align_right(&mut table, 1..=MEASURED.len());
     table
 }

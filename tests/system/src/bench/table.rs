@@ -103,11 +103,7 @@ pub(super) fn render(comparisons: &[Comparison]) -> Table {
         ]);
     }
 
-    for column in [1, 4, 5] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    align_right(&mut table, [1, 4, 5]);
 
     table
 }
@@ -118,6 +114,15 @@ pub(super) fn amount(value: f64) -> String {
         format!("{value:.0}")
     } else {
         format!("{value:.2}")
+    }
+}
+
+/// Aligns columns of figures to the right.
+pub(super) fn align_right(table: &mut Table, columns: impl IntoIterator<Item = usize>) {
+    for column in columns {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
     }
 }
 

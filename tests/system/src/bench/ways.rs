@@ -6,12 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{Table, presets};
 
 use super::baseline::udp_baseline;
 use super::measure::{Figure, successful};
 use super::report;
-use super::table::amount;
+use super::table::{align_right, amount};
 use crate::build;
 use crate::harness::process;
 use crate::lab::load::Watch;
@@ -139,10 +139,6 @@ fn table(costs: &[[Cost; WAYS.len()]]) -> Table {
         table.add_row(cells);
     }
 
-    for column in 1..=WAYS.len() {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    align_right(&mut table, 1..=WAYS.len());
     table
 }
