@@ -14,7 +14,7 @@ use crate::harness::process::{self, Finished};
 use crate::lab::host::Host;
 use crate::programs::cprogram;
 use crate::programs::exs;
-use crate::programs::perftest::Pair;
+use crate::programs::perftest::{Pair, Runs};
 
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
 const PERFTEST_PORT: u16 = 19_903;
@@ -181,24 +181,11 @@ impl<'a> Bench<'a> {
 
     /// Bandwidth in Gb/s from one EXS socket to another, the memory registered at both ends.
     pub(super) fn exs_bandwidth(&self, size: usize, options: &[&str]) -> Result<f64> {
-        let program = exs::example(self.host.programs(), "exs_bw")?;
-        let port = EXS_PORT.to_string();
-        let address = self.host.address.as_str();
-        let mut server = self.host.run(&program);
-        server.args(["-p", &port, "-b", address]);
-        let server = process::spawn(server, &self.dir, "exs-server")?;
-
-        // It waits for the server by itself.
-        let mut client = self.host.run(&program);
         let (size, seconds) = (size.to_string(), self.seconds.to_string());
-        client
-            .args(["-p", &port, "-s", &size, "-D", &seconds])
-            .args(options)
-            .arg(address);
-
-        let client = process::run(client, &self.dir, "exs-client", LIMIT)?;
-        let server = server.finish_after(&client, LIMIT);
-        successful(&[&client, &server])?;
+        let own = ["-s", &size, "-D", &seconds];
+        let options = [&own, options].concat();
+        let programs = self.host.programs();
+        let client = exs_bw([self.host; 2], programs, &self.dir, &options)?;
         let row = client.out.lines().last().unwrap_or_default();
         number(row.split_whitespace().nth(2).unwrap_or_default())
     }
@@ -291,6 +278,29 @@ fn perftest(
         .get(column)
         .copied()
         .ok_or_else(|| anyhow!("{tool}: a column is missing"))
+}
+
+/// Runs `exs_bw` from one host to another, the client with these options, and returns the client.
+pub(super) fn exs_bw(
+    [server, client]: [&dyn Runs; 2],
+    programs: &Path,
+    dir: &Path,
+    options: &[&str],
+) -> Result<Finished> {
+    let program = exs::example(programs, "exs_bw")?;
+    let program = program.to_str().context("a path that is not UTF-8")?;
+    let (port, address) = (EXS_PORT.to_string(), server.address());
+    let mut command = server.program(program);
+    command.args(["-p", &port, "-b", address]);
+    let server = process::spawn(command, dir, "exs-server")?;
+
+    // It waits for the server by itself.
+    let mut command = client.program(program);
+    command.args(["-p", &port]).args(options).arg(address);
+    let client = process::run(command, dir, "exs-client", LIMIT)?;
+    let server = server.finish_after(&client, LIMIT);
+    successful(&[&client, &server])?;
+    Ok(client)
 }
 
 /// Connections made and ended a second, out of what the client of cmtime prints; an error if one of

@@ -9,25 +9,26 @@ mod parts;
 mod samples;
 mod symbols;
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
-use comfy_table::{CellAlignment, Table, presets};
+use anyhow::{Context, Result, ensure};
+use comfy_table::{Table, presets};
 
-use self::parts::{PARTS, Part};
+use self::parts::Part;
 use self::samples::{Frame, Sample};
 use self::symbols::Symbols;
-use super::measure::{Bench, successful};
+use super::measure::{Bench, exs_bw, successful};
 use super::report;
+use super::table::align_right;
 use crate::build;
-use crate::harness::process;
+use crate::harness::case::Stop;
 use crate::lab::host::Host;
 use crate::lab::load::Watch;
 use crate::packages;
-use crate::programs::{exs, perftest};
+use crate::programs::perftest::{self, Pair, Runs};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const PORT: u16 = 19_906;
@@ -128,80 +129,77 @@ fn profile(
 ) -> Result<(&'static str, f64, [End; 2])> {
     let mut words = line.split_whitespace();
     let tool = words.next().context("no program")?;
+    let time = seconds.to_string();
     let options: Vec<&str> = words.collect();
-    let (port, time) = (PORT.to_string(), seconds.to_string());
-    let records = ["server", "client"].map(|end| dir.join(format!("{end}.data")));
-    let is_exs = tool == "exs_bw";
-    let is_perftest =
-        tool.starts_with("ib_") && ["_bw", "_lat"].iter().any(|end| tool.ends_with(end));
-    ensure!(
-        is_exs || is_perftest,
-        "only programs of perftest (ib_…_bw, ib_…_lat) and exs_bw can be profiled"
-    );
-
-    let program = match is_exs {
-        true => exs::example(host.programs(), tool)?,
-        false => tool.into(),
-    };
-    let [mut server, mut client] = records.each_ref().map(|file| {
-        let mut command = recorded(&host.run(&program), file);
-        command.args(["-p", &port]);
-        command
+    let [server, client] = ["server", "client"].map(|end| Recorded {
+        host,
+        file: dir.join(format!("{end}.data")),
     });
-    if is_exs {
-        server.args(["-b", &host.address]);
+
+    let finished = if tool == "exs_bw" {
+        let options = [&options[..], &["-D", &time]].concat();
+        exs_bw([&server, &client], host.programs(), dir, &options)?
     } else {
-        for command in [&mut server, &mut client] {
-            command.args(["-F", "-m", "4096", "-D", &time]);
-            command.args(&options);
-        }
-    }
+        let is_perftest =
+            tool.starts_with("ib_") && ["_bw", "_lat"].iter().any(|end| tool.ends_with(end));
+        ensure!(
+            is_perftest,
+            "only programs of perftest (ib_…_bw, ib_…_lat) and exs_bw can be profiled"
+        );
+        let pair = Pair {
+            tool: tool.to_owned(),
+            options: ["-F", "-m", "4096", "-D", &time]
+                .iter()
+                .chain(&options)
+                .map(|word| (*word).to_owned())
+                .collect(),
+            port: PORT,
+            limit: LIMIT,
+        };
+        let ends = pair.run(&server, &client, dir).map_err(Stop::into_error)?;
+        successful(&[&ends.client, &ends.server])?;
+        ends.client
+    };
 
-    let mut server = process::spawn(server, dir, "profile-server")?;
-    if is_exs {
-        // It waits for the server by itself.
-        client.args(&options).args(["-D", &time]);
-    } else if !server.listens(PORT, LIMIT) {
-        let server = server.kill();
-        bail!("{tool} does not come to listen\n{}", server.err);
-    }
-    client.arg(&host.address);
-    let client = process::run(client, dir, "profile-client", LIMIT)?;
-    let server = server.finish_after(&client, LIMIT);
-    successful(&[&client, &server])?;
-
-    let rows = perftest::rows_of(&client.out);
+    let rows = perftest::rows_of(&finished.out);
     let row = rows.first().context("the program printed no row")?;
     let (per, time) = cost(tool, row).context("a column is missing")?;
-    let end = |name, file: &Path| {
-        let samples = samples::read(file)?;
+    let end = |name, recorded: &Recorded<'_>| {
+        let samples = samples::read(&recorded.file)?;
         Ok::<_, anyhow::Error>(End { name, samples })
     };
-    let ends = [end("client", &records[1])?, end("server", &records[0])?];
+    let ends = [end("client", &client)?, end("server", &server)?];
     Ok((per, time, ends))
 }
 
-/// The same command under perf, with a sampling clock that every machine has, virtual ones
-/// included.
-fn recorded(command: &Command, file: &Path) -> Command {
-    let mut perf = Command::new("perf");
-    perf.args(["record", "-q", "-g", "-e", "cpu-clock", "-F"])
-        .arg(FREQUENCY.to_string())
-        .arg("-o")
-        .arg(file)
-        .arg("--")
-        .arg(command.get_program())
-        .args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => perf.env(name, value),
-            None => perf.env_remove(name),
-        };
-    }
-    perf
+/// A host whose programs are recorded.
+struct Recorded<'a> {
+    host: &'a Host,
+    file: PathBuf,
 }
 
-/// Of what one is taken, and the nanoseconds of one. A latency's is one way.
+impl Runs for Recorded<'_> {
+    /// Under perf, with a sampling clock that every machine has, virtual ones included.
+    fn program(&self, name: &str) -> Command {
+        let command = self.host.run(name);
+        let mut perf = self.host.plain("perf");
+        perf.args(["record", "-q", "-g", "-e", "cpu-clock", "-F"])
+            .arg(FREQUENCY.to_string())
+            .arg("-o")
+            .arg(&self.file)
+            .arg("--")
+            .arg(command.get_program())
+            .args(command.get_args());
+        perf
+    }
+
+    fn address(&self) -> &str {
+        &self.host.address
+    }
+}
+
+/// Of what one is taken, and the nanoseconds of one. A latency is one way, that of READ and atomics
+/// to and fro.
 fn cost(tool: &str, row: &perftest::Row) -> Option<(&'static str, f64)> {
     if tool.ends_with("_lat") {
         return Some(("message", row.figures.first()? * 1e3));
@@ -230,7 +228,11 @@ fn table(time: f64, ends: &[End], symbols: &mut Symbols) -> Result<Table> {
         none if none < 0.5 => String::new(),
         some => format!("{some:.0}"),
     };
-    for part in PARTS {
+    let parts: BTreeSet<Part> = columns
+        .iter()
+        .flat_map(|(_, shares)| shares.keys().copied())
+        .collect();
+    for part in parts {
         let shares = columns.iter().map(|(_, shares)| shares.get(&part));
         let cells: Vec<String> = shares.map(|share| cell(*share.unwrap_or(&0.0))).collect();
         if cells.iter().any(|cell| !cell.is_empty()) {
@@ -242,11 +244,7 @@ fn table(time: f64, ends: &[End], symbols: &mut Symbols) -> Result<Table> {
         .map(|(_, shares)| cell(shares.values().sum()));
     table.add_row(["all".to_owned()].into_iter().chain(sums));
 
-    for column in 1..=columns.len() {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    align_right(&mut table, 1..=columns.len());
     Ok(table)
 }
 

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
+
+use crate::package::command::output_of;
 
 /// Where a thread was.
 pub(super) struct Sample {
@@ -33,15 +35,9 @@ impl Frame {
 
 /// The samples of a recording.
 pub(super) fn read(file: &Path) -> Result<Vec<Sample>> {
-    let output = Command::new("perf")
-        .args(["script", "-F", "comm,tid,time,ip,sym,dso", "-i"])
-        .arg(file)
-        .output()
-        .context("perf")?;
-    if !output.status.success() {
-        bail!("perf script: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(parse(&String::from_utf8_lossy(&output.stdout)))
+    let mut perf = Command::new("perf");
+    perf.args(["script", "-F", "comm,tid,time,ip,sym,dso", "-i"]);
+    Ok(parse(&output_of(perf.arg(file))?))
 }
 
 /// Takes apart what `perf script` prints: of each sample a line with thread and time, then its

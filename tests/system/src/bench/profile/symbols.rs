@@ -7,24 +7,24 @@ use std::fs::File;
 use std::io::{Seek, Write};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use super::samples::Sample;
+use crate::package::command::output_of;
 
 /// A function and its source file.
 pub(super) type Place = (String, String);
 
 /// What has been found so far, by object and address.
 #[derive(Default)]
-pub(super) struct Symbols(HashMap<(String, u64), Vec<Place>>);
+pub(super) struct Symbols(HashMap<String, HashMap<u64, Vec<Place>>>);
 
 impl Symbols {
     /// The function at an address, then what it was put into.
     pub(super) fn places(&self, object: &str, address: u64) -> &[Place] {
-        // No tuple of borrowed parts can be asked for.
-        self.0
-            .get(&(object.to_owned(), address))
-            .map_or(&[], Vec::as_slice)
+        let known = self.0.get(object);
+        let places = known.and_then(|places| places.get(&address));
+        places.map_or(&[], Vec::as_slice)
     }
 
     /// Finds what is not known yet of where the samples are, in what we have built.
@@ -45,7 +45,7 @@ impl Symbols {
     }
 
     fn ask(&mut self, object: &str, addresses: &BTreeSet<u64>) -> Result<()> {
-        let segments = segments(&output(Command::new("readelf").arg("-lW").arg(object))?);
+        let segments = segments(&output_of(Command::new("readelf").arg("-lW").arg(object))?);
         let mut input: File = tempfile::tempfile()?;
         let mut asked = HashMap::new();
         for address in addresses {
@@ -56,8 +56,9 @@ impl Symbols {
         input.rewind()?;
         let mut command = Command::new("addr2line");
         command.args(["-a", "-i", "-f", "-C", "-e", object]);
-        let text = output(command.stdin(Stdio::from(input)))?;
+        let text = output_of(command.stdin(Stdio::from(input)))?;
 
+        let known = self.0.entry(object.to_owned()).or_default();
         let mut lines = text.lines();
         let mut address = 0;
         while let Some(line) = lines.next() {
@@ -67,10 +68,8 @@ impl Symbols {
                 continue;
             }
             let file = lines.next().unwrap_or_default();
-            self.0
-                .entry((object.to_owned(), address))
-                .or_default()
-                .push((line.to_owned(), file.to_owned()));
+            let places = known.entry(address).or_default();
+            places.push((line.to_owned(), file.to_owned()));
         }
         Ok(())
     }
@@ -99,14 +98,6 @@ fn place(segments: &[Segment], offset: u64) -> u64 {
     let inside = |[begin, length, _]: &&Segment| (*begin..begin + length).contains(&offset);
     let segment = segments.iter().find(inside);
     segment.map_or(offset, |[begin, _, address]| offset - begin + address)
-}
-
-fn output(command: &mut Command) -> Result<String> {
-    let output = command.output().context("binutils")?;
-    if !output.status.success() {
-        bail!("{}", String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(String::from_utf8(output.stdout)?)
 }
 
 #[cfg(test)]
