@@ -216,3 +216,15 @@ pub(crate) const RING_RESTART: usize = 16 << 10;
 /// Payload bytes that a path may have in a ring. With headers, requests and the responses to the
 /// receiver's always fit.
 pub(crate) const RING_WINDOW: usize = ferroce_control::RING_BYTES / 5;
+/// Shorter records go through the caches: less than a packet of the largest path MTU.
+pub(crate) const LONG_RECORD: usize = 4 << 10;
+/// Bytes of long records over which time is taken: a stretch.
+pub(crate) const COPY_STRETCH: u64 = 2 << 20;
+/// Two records that are further apart than this are not of one stretch.
+pub(crate) const COPY_PAUSE: Duration = Duration::from_micros(200);
+/// Stretches before the first trial of the other way to copy.
+pub(crate) const COPY_FIRST_TRIAL: u32 = 16;
+/// Stretches between two trials.
+pub(crate) const COPY_TRIALS_APART: u32 = 200;
+/// Stretches that a trial takes. The best counts, as interruptions make none shorter.
+pub(crate) const COPY_TRIAL: u32 = 2;

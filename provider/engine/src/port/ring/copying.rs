@@ -7,22 +7,12 @@
 //! is tried now and then, and taken if it is faster
 //! ([0041](../../../../../docs/decisions/0041-past-the-caches.md)).
 
-use ferroce_transport::{Duration, Time};
+use ferroce_transport::Time;
 
 use crate::memory::guard;
-
-/// Shorter records go through the caches: less than a packet of the largest path MTU.
-pub(super) const LONG: usize = 4 << 10;
-/// Bytes over which time is taken.
-const STRETCH: u64 = 2 << 20;
-/// Two records that are further apart than this are not of one transfer.
-const PAUSE: Duration = Duration::from_micros(200);
-/// Stretches before the first trial of the other way.
-const BEFORE_FIRST_TRIAL: u32 = 16;
-/// Stretches between two trials.
-const BETWEEN_TRIALS: u32 = 200;
-/// Stretches that a trial takes. The best counts, as interruptions make none shorter.
-const TRIAL: u32 = 2;
+use crate::tuning::{
+    COPY_FIRST_TRIAL, COPY_PAUSE, COPY_STRETCH, COPY_TRIAL, COPY_TRIALS_APART, LONG_RECORD,
+};
 
 /// Which way is taken, and what is known about it.
 pub(super) struct Copying {
@@ -53,7 +43,7 @@ impl Copying {
     pub(super) fn new() -> Copying {
         Copying {
             past_caches: false,
-            phase: Phase::Usual(BEFORE_FIRST_TRIAL),
+            phase: Phase::Usual(COPY_FIRST_TRIAL),
             usual: [u64::MAX; 2],
             stretch: Stretch::default(),
         }
@@ -72,7 +62,7 @@ impl Copying {
     /// A record of `len` bytes is about to be copied. Returns whether it goes past the caches.
     #[inline]
     pub(super) fn next(&mut self, now: impl FnOnce() -> Time, len: usize) -> bool {
-        if len < LONG || !guard::has_way_past_caches() {
+        if len < LONG_RECORD || !guard::has_way_past_caches() {
             return false;
         }
         self.choose(now(), len as u64)
@@ -80,8 +70,8 @@ impl Copying {
 
     fn choose(&mut self, now: Time, len: u64) -> bool {
         let Stretch { began, last, bytes } = self.stretch;
-        let goes_on = bytes != 0 && now - last <= PAUSE;
-        let is_over = bytes >= STRETCH;
+        let goes_on = bytes != 0 && now - last <= COPY_PAUSE;
+        let is_over = bytes >= COPY_STRETCH;
         if goes_on && is_over {
             let taken = (now - began).as_nanos() as u64;
             self.ended(taken.saturating_mul(1000) / bytes);
@@ -106,7 +96,7 @@ impl Copying {
                     Phase::Usual(left - 1)
                 } else {
                     self.past_caches = !self.past_caches;
-                    Phase::Trial(TRIAL, u64::MAX)
+                    Phase::Trial(COPY_TRIAL, u64::MAX)
                 }
             }
             Phase::Trial(left, best) if left > 1 => Phase::Trial(left - 1, best.min(cost)),
@@ -118,7 +108,7 @@ impl Copying {
                 if !is_faster {
                     self.past_caches = !self.past_caches;
                 }
-                Phase::Usual(BETWEEN_TRIALS)
+                Phase::Usual(COPY_TRIALS_APART)
             }
         };
     }
@@ -126,6 +116,8 @@ impl Copying {
 
 #[cfg(test)]
 mod tests {
+    use ferroce_transport::Duration;
+
     use super::*;
 
     /// A transfer of so many bytes in records of 64 KiB, each of which takes what `cost` says of
@@ -178,6 +170,6 @@ mod tests {
     fn short_records_take_no_time() {
         let mut copying = Copying::new();
         let never = || unreachable!("a look at the clock");
-        assert!(!copying.next(never, LONG - 1));
+        assert!(!copying.next(never, LONG_RECORD - 1));
     }
 }
