@@ -259,7 +259,11 @@ pub const ROOTS: &[Need] = &[
 ];
 
 /// What runs programs of another architecture.
-pub const EMULATOR: &[Need] = &[program("qemu-user-static", "qemu-aarch64-static")];
+pub const EMULATOR: &[Need] = &[
+    program("qemu-user-static", "qemu-aarch64-static"),
+    // Which mmdebstrap asks whether there is an emulator.
+    program("arch-test", "arch-test"),
+];
 
 /// What runs under Valgrind.
 pub const MEMCHECK: &[Need] = &[

@@ -35,7 +35,8 @@ const DIFFERS: &[Differs] = &[
         name: "test_rdmacm.CMTestCase.test_rdmacm_async_ex_multicast_traffic",
         suites: &["bullseye"],
         says: &[OWN_PACKETS_SAY],
-        seldom: false,
+        // Which of the two packets is seen first is a matter of time.
+        seldom: true,
         why: OWN_PACKETS,
         mended: OWN_PACKETS_MENDED,
     },
