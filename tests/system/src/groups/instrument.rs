@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde_json::Value;
@@ -138,7 +138,13 @@ fn transfer(lab: &mut Lab) -> Ending {
         }
     }
 
-    agrees_with_status(host, &after)?;
+    // The connection's ends may still say farewell, a second time if the first took long.
+    let begun = Instant::now();
+    while let Err(stop) = agrees_with_status(host, &printed(host, &dir)?) {
+        if begun.elapsed() > LIMIT {
+            return Err(stop);
+        }
+    }
     sample(&after, "ferroce_cm_tx_msgs_total", &[("message", "req")])?;
     let active = [("port", "1"), ("link_layer", "Ethernet")];
     match sample(&after, "ferroce_port_active", &active)? {
@@ -147,7 +153,7 @@ fn transfer(lab: &mut Lab) -> Ending {
     }
 }
 
-/// No counter of `status` is missing, and none has another value, as nobody is at work.
+/// No counter of `status` is missing, and none has another value, unless somebody is at work.
 fn agrees_with_status(host: &Host, samples: &Samples) -> Ending {
     let status = host.status()?;
     let counters = status["counters"].as_object().context("no counters")?;
