@@ -25,7 +25,7 @@ pub use status::{ClientStatus, CmStatus, SlotStatus, Status};
 
 /// Version of the protocol and of the layouts of all memory that is shared: the page of counters,
 /// the table of objects, inboxes and their rings, the rings of captures.
-pub const VERSION: u32 = 15;
+pub const VERSION: u32 = 16;
 
 /// The longest message, in bytes; longer ones are refused.
 pub const MAX_MESSAGE: usize = 128 * 1024;

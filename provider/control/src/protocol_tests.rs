@@ -135,7 +135,7 @@ fn shared_memory_is_laid_out_as_this_version_says() {
 
     let of_qps = QP_COUNTERS.map(|counter| counter as usize);
 
-    assert_eq!(VERSION, 15);
+    assert_eq!(VERSION, 16);
     assert_eq!(counters.join(" "), COUNTERS.join(" "));
     assert_eq!(objects, OBJECTS);
     assert_eq!(of_qps, ROW);

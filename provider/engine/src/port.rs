@@ -42,7 +42,7 @@ pub(crate) use flows::Flows;
 #[cfg(any(test, feature = "in-process"))]
 pub(crate) use kinds::Medium;
 pub(crate) use kinds::{Carrier, Ports};
-pub(crate) use ring::{Ring, RingExit};
+pub(crate) use ring::{Form, Ring, RingExit};
 pub(crate) use udp::{Udp, UdpExit};
 
 /// The way out of one path. What it says may change with every packet.
@@ -74,6 +74,18 @@ pub(crate) trait Outgoing {
     /// Sends the run of packets that `iov` describes; `segment` is their size when there are
     /// several. On an error all of it is lost.
     fn send(&self, iov: &mut [libc::iovec], segment: Option<u16>) -> io::Result<()>;
+
+    /// Payload bytes of one message that it takes in one piece, as a stretch; 0: none.
+    #[inline]
+    fn stretch(&self) -> u32 {
+        0
+    }
+
+    /// Sends the stretch that `iov` describes, whose packets are of `mtu` bytes. On an error all of
+    /// it is lost.
+    fn send_stretch(&self, _iov: &mut [libc::iovec], _mtu: u16) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// How many bytes of what nobody acknowledges may go out now, or when to ask again. No port is
     /// run over unless it says so.

@@ -211,6 +211,10 @@ pub(crate) const EARLY_BYTES: usize = 64 << 20;
 
 // Rings between processes of a device (`port::ring`).
 
+/// Payload bytes of a message that go through a ring in one piece at most. With twice as many as a
+/// run over a socket has, 1 MiB has a third more; beyond, nothing of the window would be left for
+/// the receiver to copy while the sender does.
+pub(crate) const STRETCH: u32 = 128 << 10;
 /// A ring that is empty begins again at its start when so many bytes of it have been used.
 pub(crate) const RING_RESTART: usize = 16 << 10;
 /// Payload bytes that a path may have in a ring. With headers, requests and the responses to the

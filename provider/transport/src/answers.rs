@@ -213,7 +213,7 @@ impl Qp {
         else {
             return true;
         };
-        if self.place(seq, psn, end, packet, host) != Some(Ok(())) {
+        if self.place(seq, psn, end, packet, 1, host) != Some(Ok(())) {
             return true;
         }
 
@@ -261,9 +261,9 @@ impl Qp {
         }
     }
 
-    /// Places an answer to the request `seq`, which asks for responses up to the PSN `end` by one
-    /// packet. `None`: it is no answer to such a request; an error: it is not what it should be, or
-    /// cannot be placed.
+    /// Places an answer to the request `seq`, which asks for responses up to the PSN `end`, by one
+    /// packet or a stretch of `packets`. `None`: it is no answer to such a request; an error: it is
+    /// not what it should be, or cannot be placed.
     #[inline(always)]
     pub(crate) fn place<H: Host>(
         &self,
@@ -271,6 +271,7 @@ impl Qp {
         psn: u64,
         end: u64,
         packet: &Packet<'_>,
+        packets: u32,
         host: &mut H,
     ) -> Option<Result<(), WcStatus>> {
         let wqe = self.sq.wqe(seq)?;
@@ -282,12 +283,17 @@ impl Qp {
                 return None;
             }
             let mtu = u64::from(self.attr.path_mtu);
-            let last = psn + 1 == end;
+            let packets = u64::from(packets);
+            let last = psn + packets == end;
             let offset = (psn - wqe.first) * mtu;
             // ATOMIC WRITE and FLUSH are answered as if they had read nothing.
             let len = if wqe.is_read() { wqe.len } else { 0 };
             let left = u64::from(len) - offset;
-            let want = if last { left.min(mtu) } else { mtu };
+            let want = if last {
+                left.min(packets * mtu)
+            } else {
+                packets * mtu
+            };
             let fits = match packet.info.position {
                 Position::First | Position::Middle => !last,
                 // A part that was asked for again may end anywhere.

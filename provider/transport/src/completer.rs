@@ -13,8 +13,16 @@ use ferroce_wire::{Aeth, NakCode, Operation, Packet, Psn, Syndrome, rnr_timer_na
 use tracing::debug;
 
 impl Qp {
-    /// Takes a response packet (section 9.7.6). Ghosts of old exchanges are dropped.
-    pub(crate) fn on_response<H: Host>(&mut self, now: Time, packet: &Packet<'_>, host: &mut H) {
+    /// Takes a response packet, or a stretch of so many (section 9.7.6). Ghosts of old exchanges
+    /// are dropped.
+    #[inline]
+    pub(crate) fn on_response<H: Host>(
+        &mut self,
+        now: Time,
+        packet: &Packet<'_>,
+        packets: u32,
+        host: &mut H,
+    ) {
         let una = self.req.una;
         let distance = Psn::new(packet.bth.psn).distance(Psn::new(una as u32 & 0xff_ffff));
         let psn = una.wrapping_add_signed(i64::from(distance));
@@ -30,7 +38,7 @@ impl Qp {
                 }
             }
             Operation::ReadResponse | Operation::AtomicAcknowledge => {
-                self.on_answer(now, psn, packet, host);
+                self.on_answer(now, psn, packet, packets, host);
             }
             _ => {}
         }
@@ -318,8 +326,15 @@ impl Qp {
         (self.attr.qp_state != QpState::Err && self.req.awaited.front().is_some()).then_some(a.end)
     }
 
-    /// A response of a READ, or the answer to an ATOMIC.
-    fn on_answer<H: Host>(&mut self, now: Time, psn: u64, packet: &Packet<'_>, host: &mut H) {
+    /// A response of a READ, or a stretch of so many; or the answer to an ATOMIC.
+    fn on_answer<H: Host>(
+        &mut self,
+        now: Time,
+        psn: u64,
+        packet: &Packet<'_>,
+        packets: u32,
+        host: &mut H,
+    ) {
         let aeth = packet.ext.aeth;
         if aeth.is_some_and(|a| !matches!(a.kind(), Syndrome::Ack(_))) {
             return;
@@ -327,7 +342,7 @@ impl Qp {
         let Some(end) = self.due(now, psn, packet, host) else {
             return;
         };
-        match self.place(self.sq.base(), psn, end, packet, host) {
+        match self.place(self.sq.base(), psn, end, packet, packets, host) {
             None => return,
             Some(Err(status)) => return self.fail_oldest(status, host),
             Some(Ok(())) => {}
@@ -336,7 +351,7 @@ impl Qp {
             self.take_credits(aeth);
         }
         let to = match self.req.board {
-            None => psn + 1,
+            None => psn + u64::from(packets),
             Some(_) => self.closes(now, psn, host),
         };
         self.advance(now, to, host);

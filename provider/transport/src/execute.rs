@@ -21,13 +21,16 @@ impl Qp {
         self.attr.qp_access_flags.contains(access)
     }
 
-    /// Does the payload's length fit the packet's place in its message (C9-92, section 9.7.4.1)?
-    fn check_length(&self, packet: &Packet<'_>) -> Result<(), Refusal> {
+    /// Does the payload's length fit the packet's place in its message (C9-92, section 9.7.4.1)? Of
+    /// a stretch all packets but the last are as long as the path MTU allows.
+    #[inline]
+    fn check_length(&self, packet: &Packet<'_>, packets: u32) -> Result<(), Refusal> {
         let (len, mtu) = (packet.payload.len(), self.attr.path_mtu as usize);
+        let all = mtu * packets as usize;
         let fits = match packet.info.position {
-            Position::First | Position::Middle => len == mtu,
-            Position::Last => len > 0 && len <= mtu,
-            Position::Only => len <= mtu,
+            Position::First | Position::Middle => len == all,
+            Position::Last => len > all - mtu && len <= all,
+            Position::Only => (len > all - mtu || packets == 1) && len <= all,
         };
         if fits { Ok(()) } else { Err(INVALID) }
     }
@@ -115,6 +118,7 @@ impl Qp {
     pub(crate) fn on_send<H: Host>(
         &mut self,
         packet: &Packet<'_>,
+        packets: u32,
         host: &mut H,
     ) -> Result<(), Refusal> {
         let (mut received, mut capacity) = match (packet.info.begins(), self.resp.incoming) {
@@ -123,10 +127,13 @@ impl Qp {
             _ => return Err(INVALID),
         };
 
-        self.check_length(packet)?;
+        self.check_length(packet, packets)?;
         if packet.info.begins() {
-            let only = packet.info.ends();
-            self.take_receive_by(host, |host| host.take_srq_for(packet.payload, only))?;
+            // As much as the first packet has of it.
+            let only = packet.info.ends() && packets == 1;
+            let len = packet.payload.len().min(self.attr.path_mtu as usize);
+            let first = packet.payload.part(0..len);
+            self.take_receive_by(host, |host| host.take_srq_for(first, only))?;
             capacity = recv_queue::capacity(self.receive_sges()) + u64::from(self.skipped());
             self.resp.incoming = Incoming::Send { received, capacity };
         }
@@ -149,7 +156,7 @@ impl Qp {
         received += len;
         if !packet.info.ends() {
             self.resp.incoming = Incoming::Send { received, capacity };
-            self.accept(1, packet, false);
+            self.accept(packets, packet, false);
             return Ok(());
         }
 
@@ -158,7 +165,7 @@ impl Qp {
         }
 
         self.resp.incoming = Incoming::None;
-        self.accept(1, packet, true);
+        self.accept(packets, packet, true);
         let placed = received.saturating_sub(u64::from(self.skipped()));
         self.finish_receive(WcOpcode::Recv, placed as u32, packet, host);
         Ok(())
@@ -168,6 +175,7 @@ impl Qp {
     pub(crate) fn on_write<H: Host>(
         &mut self,
         packet: &Packet<'_>,
+        packets: u32,
         host: &mut H,
     ) -> Result<(), Refusal> {
         let n = packet.payload.len() as u32;
@@ -185,7 +193,7 @@ impl Qp {
             _ => return Err(INVALID),
         };
 
-        self.check_length(packet)?;
+        self.check_length(packet, packets)?;
         let fits = if packet.info.ends() {
             n == len - received
         } else {
@@ -224,12 +232,12 @@ impl Qp {
                 len,
                 received: received + n,
             };
-            self.accept(1, packet, false);
+            self.accept(packets, packet, false);
             return Ok(());
         }
 
         self.resp.incoming = Incoming::None;
-        self.accept(1, packet, true);
+        self.accept(packets, packet, true);
         if packet.info.has_imm() {
             self.finish_receive(WcOpcode::RecvRdmaWithImm, len, packet, host);
         }

@@ -124,6 +124,9 @@ pub struct TxPacket<'a> {
     pub payload: Gather<'a>,
     /// Bytes behind it that fill the packet ([`Bth::filled`]).
     pub filler: u16,
+    /// Packets that it stands for: 1, or more if it is a stretch
+    /// ([`TransmitOpts::stretch`](crate::TransmitOpts::stretch)).
+    pub packets: u32,
     /// Sent before (a retransmission, or a replayed response): gather a stable copy.
     pub again: bool,
     /// UD: the host's token for the address handle that says where to. `None`: to the connected

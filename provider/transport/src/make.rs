@@ -31,32 +31,37 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// A packet of a SEND or RDMA WRITE, all but the last as long as the path MTU allows (C5-8),
-    /// and how long its payload is. Where new packets are sent it must cost no call, and no copy of
-    /// the packet.
+    /// A packet of a SEND or RDMA WRITE, all but the last as long as the path MTU allows (C5-8), or
+    /// a stretch of so many, and how long its payload is. Where new packets are sent it must cost
+    /// no call, and no copy of the packet.
     #[inline(always)]
     pub(crate) fn message(
         &self,
         wqe: &SendWqe,
         psn: u64,
+        packets: u32,
         ack_req: bool,
         again: bool,
     ) -> (TxPacket<'a>, u32) {
         let mtu = self.attr.path_mtu;
         let offset = ((psn - wqe.first) * u64::from(mtu)) as u32;
-        let len = mtu.min(wqe.len - offset);
-        let (first, last) = (psn == wqe.first, psn + 1 == wqe.end);
+        let len = (packets * mtu).min(wqe.len - offset);
+        let (first, last) = (psn == wqe.first, psn + u64::from(packets) == wqe.end);
         let (opcode, ext) = message_headers(wqe, first, last, self.base);
         let mut bth = Bth {
             solicited: last && wqe.flags.contains(SendFlags::SOLICITED),
             ..self.bth(opcode, psn, ack_req)
         };
-        let filler = self.fill.apply(&mut bth, len, mtu, wqe.level);
+        let filler = match packets {
+            1 => self.fill.apply(&mut bth, len, mtu, wqe.level),
+            _ => stretched(&mut bth, len),
+        };
         let packet = TxPacket {
             bth,
             ext,
             payload: self.sq.gather(wqe, offset, len),
             filler,
+            packets,
             again,
             ah: None,
             srq: 0,
@@ -94,6 +99,7 @@ impl<'a> Maker<'a> {
             },
             payload: Gather::None,
             filler: 0,
+            packets: 1,
             again,
             ah: None,
             srq: 0,
@@ -153,11 +159,21 @@ impl<'a> Maker<'a> {
             ext,
             payload,
             filler: 0,
+            packets: 1,
             again,
             ah: None,
             srq: 0,
         })
     }
+}
+
+/// Pad count and filler of a stretch: as no packet in it is filled, it does not show either that
+/// filled ones are understood.
+#[inline]
+pub(crate) fn stretched(bth: &mut Bth, len: u32) -> u16 {
+    bth.filled = false;
+    bth.pad = Bth::pad_for(len as usize);
+    0
 }
 
 /// The peer's shared receive queue, where the request names one (XRC).

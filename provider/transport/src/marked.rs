@@ -46,6 +46,7 @@ impl Qp {
             ext: Ext::default(),
             payload: Gather::Bytes(&[0; 16]),
             filler: 0,
+            packets: 1,
             again: false,
             ah: None,
             srq: 0,

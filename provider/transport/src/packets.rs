@@ -43,23 +43,32 @@ impl Qp {
             }
 
             let k = req.next - wqe.first;
-            let last = req.next + 1 == wqe.end;
-            let after = wqe.cost_at(k + 1, mtu);
+            let again = req.next < req.max;
+            let packets = match again || req.board.is_some() {
+                true => 1,
+                false => {
+                    let used = req.next_cost.saturating_sub(req.base_cost());
+                    budget.stretch(wqe.end - req.next, window.saturating_sub(used), mtu)
+                }
+            };
+            let end = req.next + u64::from(packets);
+            let last = end == wqe.end;
+            let after = wqe.cost_at(k + u64::from(packets), mtu);
             let in_flight = after.saturating_sub(req.base_cost());
             if !req.fits(in_flight, window) || !req.reaches() {
                 return Ok(Flow::Blocked);
             }
 
             let offset = (k * u64::from(mtu)) as u32;
-            let len = mtu.min(wqe.len - offset);
+            let len = (packets * mtu).min(wqe.len - offset);
             let ack_req = last
                 || req.unasked + u64::from(len) >= spacing
                 || in_flight + u64::from(mtu) > window;
-            let (packet, _) = make.message(wqe, req.next, ack_req, req.next < req.max);
+            let (packet, _) = make.message(wqe, req.next, packets, ack_req, again);
             sink.packet(&packet)?;
             budget.spend(len);
             req.unasked += u64::from(len);
-            req.sent(now, after, req.next + 1, ack_req, attr.timeout);
+            req.sent(now, after, end, ack_req, attr.timeout);
         }
 
         Ok(Flow::Done)
@@ -209,7 +218,7 @@ impl Qp {
             let packet = make.read(wqe, psn, end, true);
             (packet.or_else(|| make.answered(wqe, psn, true)), 0)
         } else {
-            let (packet, len) = make.message(wqe, psn, true, true);
+            let (packet, len) = make.message(wqe, psn, 1, true, true);
             (Some(packet), len)
         };
 

@@ -15,25 +15,9 @@ use crate::state::QpType;
 use crate::trace::{Traced, failed, is_watched, received};
 use crate::{
     Completion, Duration, Host, PathSignal, PostError, QpAttr, QpConfig, QpEvent, QpState,
-    SendFlags, SendRequest, Sge, Sink, Time, WcData, WcOpcode, WcStatus,
+    SendFlags, SendRequest, Sge, Sink, Time, TransmitOpts, WcData, WcOpcode, WcStatus,
 };
 use ferroce_wire::{Packet, Service};
-
-/// Limits of one [`Qp::transmit`] call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TransmitOpts {
-    /// Payload bytes of requests (and of awaited READ responses) that may be unacknowledged. A
-    /// packet counts as at least 256 bytes. One packet may always be on its way. Nothing holds UC
-    /// and UD but the budget: to pace them, call less often.
-    pub window: u32,
-    /// Stop after about so many bytes in this call.
-    pub budget: u32,
-    /// `false` holds a plain ACK back while [`Qp::ack_deferrable`], unless a request goes out
-    /// beside it.
-    pub flush_acks: bool,
-    /// The packets of a message had better be of one length, where the peer takes that.
-    pub fill: bool,
-}
 
 /// A queue pair. A copy goes its own way from then on.
 #[derive(Clone, Debug)]
@@ -97,6 +81,11 @@ impl Qp {
     /// The state.
     pub fn state(&self) -> QpState {
         self.attr.qp_state
+    }
+
+    /// Path MTU in bytes.
+    pub fn path_mtu(&self) -> u32 {
+        self.attr.path_mtu
     }
 
     /// All attributes as they are now.
@@ -181,9 +170,9 @@ impl Qp {
         }
 
         if !response {
-            self.on_request(now, packet, host);
+            self.on_request(now, packet, 1, host);
         } else if self.attr.qp_state != QpState::Rtr {
-            self.on_response(now, packet, host);
+            self.on_response(now, packet, 1, host);
         }
     }
 
@@ -210,7 +199,10 @@ impl Qp {
         // Asked once: the sinks are called for each packet.
         match is_watched() {
             false => self.send(now, opts, host, sink),
-            true => self.send(now, opts, host, &mut Traced::new(self.config.qpn, sink)),
+            true => {
+                let opts = TransmitOpts { stretch: 0, ..opts };
+                self.send(now, opts, host, &mut Traced::new(self.config.qpn, sink))
+            }
         }
     }
 
@@ -222,7 +214,7 @@ impl Qp {
         sink: &mut S,
     ) -> bool {
         self.notify(host, sink);
-        let mut budget = Budget::of(opts.budget);
+        let mut budget = Budget::of(opts.budget).in_stretches_of(opts.stretch);
         if self.is_unreliable() {
             return self.send_unreliable(&mut budget, host, sink);
         }
@@ -232,7 +224,7 @@ impl Qp {
         let owing = self.send_responses(&mut budget, hold, host, sink);
         if owing {
             // A peer that keeps reading must not keep our own requests from going out.
-            budget = Budget::of(opts.budget / 4);
+            budget = Budget::of(opts.budget / 4).in_stretches_of(opts.stretch);
         }
 
         let sent = self.req.packets;

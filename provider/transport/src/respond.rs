@@ -2,6 +2,7 @@
 //! coalesced ACK.
 
 use crate::budget::Budget;
+use crate::make::stretched;
 use crate::resources::Answer;
 use crate::{Gather, Host, MemoryError, Qp, QpEvent, QpState, Sink, TxPacket};
 use ferroce_wire::selective::Came;
@@ -82,6 +83,7 @@ impl Qp {
             },
             payload: Gather::None,
             filler: 0,
+            packets: 1,
             again: false,
             ah: None,
             srq: 0,
@@ -105,6 +107,7 @@ impl Qp {
             },
             payload: Gather::Bytes(bitmap),
             filler: 0,
+            packets: 1,
             again: false,
             ah: None,
             srq: 0,
@@ -136,6 +139,7 @@ impl Qp {
         while r.is_owed() && !budget.is_spent() {
             let psn = r.first.add(r.next);
             let again = r.next < r.sent;
+            let mut packets = 1;
             let (opcode, ext, payload, len) = match r.answer {
                 Answer::Atomic(value) => (
                     opcode::RC_ATOMIC_ACKNOWLEDGE,
@@ -155,8 +159,11 @@ impl Qp {
                 } => {
                     let offset = u64::from(r.next - start) * u64::from(mtu);
                     let left = u64::from(len).saturating_sub(offset);
-                    let n = left.min(u64::from(mtu)) as u32;
-                    let (first, last) = (r.next == start, r.next + 1 == r.end);
+                    if !again {
+                        packets = budget.stretch((r.end - r.next).into(), u64::MAX, mtu);
+                    }
+                    let n = left.min(u64::from(packets * mtu)) as u32;
+                    let (first, last) = (r.next == start, r.next + packets == r.end);
                     let (opcode, aeth) = match (first, last) {
                         (true, true) => (opcode::RC_READ_RESPONSE_ONLY, aeth),
                         (true, false) => (opcode::RC_READ_RESPONSE_FIRST, aeth),
@@ -190,43 +197,50 @@ impl Qp {
                 psn: psn.value(),
                 ..base
             };
-            let filler = fill.apply(&mut bth, len, mtu, level);
+            let filler = match packets {
+                1 => fill.apply(&mut bth, len, mtu, level),
+                _ => stretched(&mut bth, len),
+            };
 
             if let Err(error) = sink.packet(&TxPacket {
                 bth,
                 ext,
                 payload,
                 filler,
+                packets,
                 again,
                 ah: None,
                 srq: r.srq,
             }) {
-                // The region went away while it was being read.
                 r.next = r.end;
-                self.resp.resources.settled();
-                if again || self.attr.qp_state == QpState::Err {
-                    return; // nobody may be waiting for a replay; a peer that is will find out by its timer
-                }
-
-                self.resp.resources.clear();
-                self.refuse(Syndrome::Nak(NakCode::RemoteAccessError), psn);
-                let event = if error == MemoryError::Fault {
-                    QpEvent::Fatal
-                } else {
-                    QpEvent::AccessErr
-                };
-                host.event(event);
-                self.enter_error(host);
-                return;
+                return self.cannot_answer(psn, again, error, host);
             }
 
             budget.spend(len);
-            r.next += 1;
+            r.next += packets;
             r.sent = r.sent.max(r.next);
         }
 
         if !r.is_owed() {
             self.resp.resources.settled();
         }
+    }
+
+    /// The region of the oldest owed answer went away while it was being read.
+    #[cold]
+    fn cannot_answer<H: Host>(&mut self, psn: Psn, again: bool, error: MemoryError, host: &mut H) {
+        self.resp.resources.settled();
+        if again || self.attr.qp_state == QpState::Err {
+            // Nobody may be waiting for a replay; a peer that is will find out by its timer.
+            return;
+        }
+
+        self.resp.resources.clear();
+        self.refuse(Syndrome::Nak(NakCode::RemoteAccessError), psn);
+        host.event(match error {
+            MemoryError::Fault => QpEvent::Fatal,
+            _ => QpEvent::AccessErr,
+        });
+        self.enter_error(host);
     }
 }

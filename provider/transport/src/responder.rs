@@ -140,8 +140,16 @@ impl From<MemoryError> for Refusal {
 }
 
 impl Qp {
-    /// Takes a request packet: new, duplicate or early, as its PSN says (section 9.7.4).
-    pub(crate) fn on_request<H: Host>(&mut self, now: Time, packet: &Packet<'_>, host: &mut H) {
+    /// Takes a request packet: new, duplicate or early, as its PSN says (section 9.7.4); or a
+    /// stretch of so many new ones.
+    #[inline]
+    pub(crate) fn on_request<H: Host>(
+        &mut self,
+        now: Time,
+        packet: &Packet<'_>,
+        packets: u32,
+        host: &mut H,
+    ) {
         self.establish(host);
         if packet.bth.selective {
             self.resp.selective = self.introduced;
@@ -158,7 +166,7 @@ impl Qp {
         }
 
         self.resp.heard = true;
-        self.carry_out(now, packet, host);
+        self.carry_out(now, packet, packets, host);
         if self.resp.early.is_some() {
             self.carry_out_early(now, host);
         }
@@ -166,7 +174,7 @@ impl Qp {
 
     /// Carries out the request with the expected PSN, or refuses it.
     #[inline(always)]
-    fn carry_out<H: Host>(&mut self, now: Time, packet: &Packet<'_>, host: &mut H) {
+    fn carry_out<H: Host>(&mut self, now: Time, packet: &Packet<'_>, packets: u32, host: &mut H) {
         let psn = self.resp.epsn;
         let selected = match packet.ext.xrceth {
             Some(srq) => self.select_srq(srq, host),
@@ -175,8 +183,8 @@ impl Qp {
 
         let outcome = match packet.info.operation {
             _ if selected.is_err() => selected,
-            Operation::Send => self.on_send(packet, host),
-            Operation::Write => self.on_write(packet, host),
+            Operation::Send => self.on_send(packet, packets, host),
+            Operation::Write => self.on_write(packet, packets, host),
             Operation::ReadRequest => self.on_read(packet, host),
             Operation::CompareSwap | Operation::FetchAdd => self.on_atomic(packet, host),
             Operation::AtomicWrite => self.on_atomic_write(packet, host),
@@ -243,7 +251,7 @@ impl Qp {
                 break;
             };
             host.carries_out(self.resp.epsn.value());
-            self.carry_out(now, &kept.packet(), host);
+            self.carry_out(now, &kept.packet(), 1, host);
         }
 
         if self.receiving() {

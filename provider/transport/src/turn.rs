@@ -14,7 +14,8 @@ impl Qp {
         sink: &mut S,
     ) -> bool {
         let hold = !opts.flush_acks && self.ack_deferrable();
-        self.only_respond(Budget::of(opts.budget), hold, host, sink)
+        let budget = Budget::of(opts.budget).in_stretches_of(opts.stretch);
+        self.only_respond(budget, hold, host, sink)
     }
 
     /// Sends what is no data, and so waits for no rate: the CNP that is owed, and the

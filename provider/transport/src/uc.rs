@@ -39,8 +39,8 @@ impl Qp {
         }
 
         let outcome = match packet.info.operation {
-            Operation::Send => self.on_send(packet, host),
-            _ => self.on_write(packet, host),
+            Operation::Send => self.on_send(packet, 1, host),
+            _ => self.on_write(packet, 1, host),
         };
 
         self.resp.epsn = psn.next();

@@ -210,6 +210,7 @@ impl Qp {
                 ext,
                 payload: sq.gather(wqe, offset, len),
                 filler: 0,
+                packets: 1,
                 again: false,
                 ah,
                 srq: 0,

@@ -46,6 +46,7 @@ mod raw;
 pub mod sa;
 pub mod selective;
 pub mod smp;
+pub mod stretch;
 pub mod time;
 
 pub use aeth::{Aeth, CreditCode, NakCode, Syndrome, rnr_timer_nanos};
@@ -58,6 +59,7 @@ pub use octets::Octets;
 pub use opcode::{Filler, HeaderSet, OpcodeInfo, Operation, PayloadRule, Position, Service};
 pub use packet::{Header, Packet, ParseError};
 pub use psn::Psn;
+pub use stretch::Stretch;
 
 /// UDP destination port of RoCEv2.
 pub const ROCE_V2_PORT: u16 = 4791;

@@ -127,6 +127,7 @@ fn run(way: Way, name: &str, len: u32, op: SendOp, inline: bool) {
         budget: 1 << 16,
         flush_acks: true,
         fill: false,
+        stretch: 0,
     };
 
     let sges = [Sge {

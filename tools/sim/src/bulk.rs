@@ -167,6 +167,7 @@ pub fn transfer(seed: u64, kind: Kind, len: u32, count: usize, way: Way) -> Opti
         selective: way.selective.then_some(&EARLY),
         introduced_at: Time::ZERO,
         fills: Fills::Nothing,
+        stretch: 0,
         ready_at: Time::ZERO,
     };
 

@@ -184,6 +184,7 @@ impl Sender {
             budget,
             flush_acks: true,
             fill: false,
+            stretch: 0,
         };
 
         let mut sum = Sum::default();

@@ -127,6 +127,7 @@ pub(crate) fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
             selective: None,
             introduced_at: Time::ZERO,
             fills: Fills::Nothing,
+            stretch: 0,
             ready_at: Time::ZERO,
         }
     };
@@ -147,14 +148,7 @@ pub(crate) fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
         max_inline,
         all_signaled: [sides[0].all_signaled, sides[1].all_signaled],
         xrc,
-        fault: fault.then(|| {
-            let side = if sends[1] > 0 {
-                rng.below(2) as usize
-            } else {
-                0
-            };
-            (side, rng.below(sends[side] as u64) as usize)
-        }),
+        fault: fault.then(|| one_of(rng, sends)),
     };
 
     (
@@ -168,6 +162,15 @@ pub(crate) fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
         },
         shape,
     )
+}
+
+/// A request of a side that sends any, and the side.
+fn one_of(rng: &mut Rng, sends: [usize; 2]) -> (usize, usize) {
+    let side = match sends[1] {
+        0 => 0,
+        _ => rng.below(2) as usize,
+    };
+    (side, rng.below(sends[side] as u64) as usize)
 }
 
 /// A link that is as bad as may be, or not at all.

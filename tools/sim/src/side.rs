@@ -11,6 +11,7 @@ use ferroce_transport::{
     QpState, QpType, RecvWqe, SendData, SendRequest, Sge, Time,
 };
 use ferroce_wire::icrc::Flow;
+use ferroce_wire::{Packet, Stretch};
 use smallvec::SmallVec;
 
 /// Where sides keep what comes early: as much as they like, or a few packets.
@@ -48,6 +49,8 @@ pub struct SideOptions {
     pub introduced_at: Time,
     /// Whether it understands filled packets, and which it prefers to send.
     pub fills: Fills,
+    /// Bytes of one message that it sends in one piece at most, 0: packets.
+    pub stretch: u32,
     /// When the side reaches RTS.
     pub ready_at: Time,
 }
@@ -80,17 +83,20 @@ pub enum Deed {
     Completed(bool, Completion),
 }
 
-/// Which sides understand selective acknowledgements, and which filled packets, of generators of
-/// their own: what else a seed means stays.
+/// Which sides understand selective acknowledgements, and which filled packets, and which send in
+/// stretches, of generators of their own: what else a seed means stays.
 pub(crate) fn choose_recovery(seed: u64, sides: &mut [SideOptions; 2]) {
     let mut choice = Rng::new(seed ^ 0x5ac4);
     let mut moment = Rng::new(seed ^ 0x17d0);
     let mut filling = Rng::new(seed ^ 0xf111);
+    let mut stretching = Rng::new(seed ^ 0x57e7);
     for side in sides {
         side.selective = choice.pick(&[None, Some(&EARLY), Some(&EARLY), Some(&LITTLE)]);
         let most = moment.pick(&[1, 1, 20_000, 300_000]);
         side.introduced_at = Time::from_nanos(moment.below(most));
         side.fills = filling.pick(&[Fills::Nothing, Fills::Full, Fills::All, Fills::All]);
+        // A datagram holds no more than 64 KiB.
+        side.stretch = stretching.pick(&[0, 0, 9_000, 60_000]);
     }
 }
 
@@ -265,6 +271,24 @@ impl Side {
             deeds.extend(completed.chain(deed).map(|deed| (now, deed)));
         }
         (*sends, *receives) = (self.host.sends.len(), self.host.receives.len());
+    }
+
+    /// Takes a packet, or a stretch: whole if the queue pair takes it so, else taken apart.
+    pub(crate) fn receive(&mut self, packet: &Packet<'_>, now: Time) {
+        let mtu = self.options.attr.path_mtu as u16;
+        let is_long = !packet.bth.filled && packet.payload.len() > mtu.into();
+        let stretch = Stretch::new(*packet, mtu).filter(|_| is_long);
+        self.host.selected = None;
+        let Some(stretch) = stretch else {
+            return self.qp.receive(now, packet, &mut self.host);
+        };
+        if self.qp.receive_stretch(now, &stretch, mtu, &mut self.host) {
+            return;
+        }
+        for i in 0..stretch.packets() {
+            self.host.selected = None;
+            self.qp.receive(now, &stretch.part(i), &mut self.host);
+        }
     }
 
     /// Posts the plan's next send requests, at most `n`.

@@ -127,6 +127,7 @@ impl Tester {
                 budget: 1 << 20,
                 flush_acks: true,
                 fill: false,
+                stretch: 0,
             },
             peer_selective: false,
             peer_fills: false,

@@ -237,6 +237,7 @@ impl World {
             budget: side.plan.budget,
             flush_acks: true,
             fill: false,
+            stretch: 0,
         };
         let more = side
             .qp

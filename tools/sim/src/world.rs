@@ -123,8 +123,7 @@ impl World {
                 self.packets += 1;
                 let copy = side.deeds.is_some().then(|| arrival.datagram.clone());
                 side.did(|_| Deed::Came(copy.unwrap_or_default()));
-                side.host.selected = None;
-                side.qp.receive(self.now, &packet, &mut side.host);
+                side.receive(&packet, self.now);
                 self.after(arrival.to);
             }
             self.sides[1 - arrival.to].sink.pool.push(arrival.datagram);
@@ -277,6 +276,8 @@ impl World {
             budget: o.budget,
             flush_acks: flush || o.defer.is_none(),
             fill: o.fills != Fills::Nothing,
+            // A record is of packets.
+            stretch: if self.options.record { 0 } else { o.stretch },
         };
 
         let mut calls = 0;

@@ -342,6 +342,7 @@ fn outstanding_psns_stay_below_half_of_their_space() {
         budget: u32::MAX,
         flush_acks: true,
         fill: false,
+        stretch: 0,
     };
 
     let mut sink = Count(Vec::new());

@@ -9,7 +9,7 @@ use crate::datapath::completing::Failure;
 use crate::datapath::held::Held;
 use crate::datapath::qp_host::QpHost;
 use crate::datapath::tx::{self, NoPath, Source, Way};
-use crate::instrument::{FAULTS, Tapped};
+use crate::instrument::{CAPTURE, FAULTS, Tapped};
 use crate::memory::keys::KeyTable;
 use crate::port::Outgoing;
 use crate::progress::timers;
@@ -56,6 +56,7 @@ impl Qp {
             row: &self.row,
             now,
             p_key: self.p_key(),
+            mtu: transport.path_mtu() as u16,
             paced,
             tapped: self.tapped(),
         };
@@ -74,6 +75,11 @@ impl Qp {
                 budget: piece.min(TRANSMIT_BUDGET),
                 flush_acks,
                 fill: path.exit.prefers_one_length(),
+                // Who looks at packets is to see each.
+                stretch: match source.taps.has(FAULTS | CAPTURE) {
+                    false => path.exit.stretch(),
+                    true => 0,
+                },
             };
             let held = congestion.is_limited() && transport.state() != QpState::Err;
             tx::with_run(Way::Path(path), source, |run| match window {
@@ -184,6 +190,7 @@ impl Qp {
                             .min(PACED_BUDGET),
                         flush_acks: true,
                         fill: false,
+                        stretch: 0,
                     };
                     let more = transport.transmit(now, opts, &mut host, run);
 
@@ -323,6 +330,7 @@ fn flush(transport: &mut ferroce_transport::Qp, host: &mut QpHost<'_>, now: Time
         budget: TRANSMIT_BUDGET,
         flush_acks: true,
         fill: false,
+        stretch: 0,
     };
     while transport.transmit(now, opts, host, &mut NoPath) {}
 }

@@ -1,19 +1,21 @@
 //! Receiving: runs are taken from sockets and the inbox and handled (`run`), and the queue pairs
 //! that got packets answer.
 
+mod counting;
 mod run;
 pub(crate) mod state;
+mod stretched;
 mod tapped;
 
-use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
 use ferroce_control::{Counter, PortCounter};
 use ferroce_transport::Time;
 use ferroce_transport::congestion::buffer_cost;
-use ferroce_wire::Octets;
+use ferroce_wire::{MAX_HEADER, Octets};
 
-use self::run::{Run, count};
+use self::counting::count;
+use self::run::Run;
 use self::state::Take;
 use crate::datapath::batch;
 use crate::hca::Hca;
@@ -22,7 +24,7 @@ use crate::port::ib::Port;
 use crate::port::receiver::Receiver;
 use crate::port::recvmsg::{Datagram, receive};
 use crate::port::ring::Arrived;
-use crate::port::{Cable, Ring, Udp};
+use crate::port::{Cable, Form, Ring, Udp};
 #[cfg(any(test, feature = "in-process"))]
 use crate::port::{Medium, Ports, in_process::End};
 use crate::progress::timers;
@@ -119,11 +121,11 @@ impl Hca {
         let mut rings = std::mem::take(&mut rx.rings);
         let mut n = 0;
         let each = |arrived: Arrived<'_>| {
-            let Arrived {
-                label,
-                segment,
-                bytes,
-            } = arrived;
+            let Arrived { label, form, bytes } = arrived;
+            let segment = match form {
+                Form::Packets(segment) => segment.map_or(0, usize::from),
+                Form::Stretch(_) => 0,
+            };
 
             let datagram = Datagram {
                 from: label.from,
@@ -135,9 +137,25 @@ impl Hca {
                 hop_limit: label.hop_limit,
             };
 
-            self.process_inbox(rx, label.to, &datagram, bytes);
+            let run = Run {
+                datagram: &datagram,
+                data: bytes,
+                local: label.to,
+                members: None,
+                now: rx.begin(),
+            };
+
             n += 1;
-            take.goes_on(n, bytes.len(), segment)
+            match form {
+                Form::Packets(_) => {
+                    self.process_inbox(rx, &run);
+                    take.goes_on(n, bytes.len(), segment)
+                }
+                Form::Stretch(mtu) => {
+                    self.process_stretch(rx, &run, mtu);
+                    take.goes_on(n, bytes.len(), usize::from(mtu) + MAX_HEADER)
+                }
+            }
         };
 
         let broken = || self.counters().add(Counter::RxParseErrors, 1);
@@ -261,18 +279,11 @@ impl Hca {
     }
 
     /// Handles a run from the inbox.
-    fn process_inbox(&self, rx: &mut RxState, to: IpAddr, datagram: &Datagram, data: Octets<'_>) {
-        let run = Run {
-            datagram,
-            data,
-            local: to,
-            members: None,
-            now: rx.begin(),
-        };
+    fn process_inbox(&self, rx: &mut RxState, run: &Run<'_>) {
         let counters = self.counters();
         counters.add(Counter::RxPackets, run.packets());
-        counters.add(Counter::RxBytes, data.len() as u64);
-        self.handle(rx, &mut Ring, &run);
+        counters.add(Counter::RxBytes, run.data.len() as u64);
+        self.handle(rx, &mut Ring, run);
     }
 
     /// Before a sleep: tells senders without acknowledgement of sockets that are empty. Returns how

@@ -8,23 +8,22 @@
 //! the consumer's memory.
 
 mod gather;
+mod leaving;
 mod scratch;
 
 use std::sync::Arc;
 
 use ferroce_control::objects::{QpMoment, QpRow};
-use ferroce_control::{Counter, CounterPage, PortCounter};
+use ferroce_control::{Counter, CounterPage};
 use ferroce_transport::{Gather, MemoryError, Sink, Time, TxPacket};
-use ferroce_wire::pkey;
-use ferroce_wire::{Header, NakCode, Syndrome, opcode};
+use ferroce_wire::{Header, NakCode, Syndrome, opcode, stretch};
 
 use self::scratch::{MAX_IOVECS, SCRATCH, Scratch};
 use crate::datapath::path::Path;
 use crate::hca::Hca;
-use crate::instrument::{self, CAPTURE, Tapped, Taps};
+use crate::instrument::{Tapped, Taps};
 use crate::memory::keys::{KeyTable, Peer};
-use crate::port::{Exit, Outgoing};
-use crate::progress::timers;
+use crate::port::{Exit, Form, Outgoing};
 use crate::verbs::ah_table::AhTable;
 use crate::verbs::xrc::Domain;
 
@@ -70,6 +69,8 @@ pub(crate) struct Source<'a> {
     pub(crate) now: Time,
     /// The P_Key that the packets bear.
     pub(crate) p_key: u16,
+    /// Path MTU of the connection.
+    pub(crate) mtu: u16,
     /// Nobody acknowledges the packets, so that they are paced.
     pub(crate) paced: bool,
     /// Each packet is looked at by itself.
@@ -136,8 +137,29 @@ impl Run<'_> {
             return;
         }
         self.seal();
-        let segment = (self.segments > 1).then_some(self.segment as u16);
-        self.hand_over(0, self.segments, self.bytes, segment);
+        let form = match self.segments {
+            1 => Form::Packets(None),
+            _ => Form::Packets(Some(self.segment as u16)),
+        };
+        self.hand_over(0, self.segments, self.bytes, form);
+        self.begin_anew();
+    }
+
+    /// Sends a stretch by itself, behind what is there.
+    fn send_stretch(&mut self, packet: &TxPacket<'_>, total: usize) -> Result<(), MemoryError> {
+        self.send();
+        let (len, packets) = (payload_len(&packet.payload), packet.packets);
+        let appended = self.append(packet, len, total, 0);
+        if appended.is_ok() {
+            self.seal();
+            let bytes = total + stretch::more_bytes(packet.bth.opcode, packets);
+            self.hand_over(0, packets as usize, bytes, Form::Stretch(self.source.mtu));
+        }
+        self.begin_anew();
+        appended
+    }
+
+    fn begin_anew(&mut self) {
         self.scratch.iov.clear();
         (self.used, self.open, self.bytes, self.segments) = (0, 0, 0, 0);
         (self.segment, self.closed, self.responses) = (0, false, false);
@@ -152,78 +174,10 @@ impl Run<'_> {
         let (used, iovecs) = (self.used, self.scratch.iov.len());
         self.append(packet, 0, total, 0)?;
         self.seal();
-        self.hand_over(iovecs, 1, total, None);
+        self.hand_over(iovecs, 1, total, Form::Packets(None));
         self.scratch.iov.truncate(iovecs);
         (self.used, self.open) = (used, used);
         Ok(())
-    }
-
-    /// Gives the port the packets that the iovecs from `first` on describe; `segment` is their size
-    /// when there are several.
-    fn hand_over(&mut self, first: usize, segments: usize, bytes: usize, segment: Option<u16>) {
-        let counters = self.source.counters;
-        let Some(path) = self.way.path() else {
-            return;
-        };
-
-        let exit = &path.exit;
-        if self.source.paced {
-            exit.sent(timers::now(), bytes, segment.is_some());
-        }
-        // What nobody can be told about does not count: the marks are for connections.
-        if matches!(self.way, Way::Path(_)) {
-            path.congestion.sent(bytes);
-        }
-
-        let number = exit.number();
-        let count = |counter, at_port, n: usize| {
-            counters.add(counter, n as u64);
-            if let Some(number) = number {
-                counters.add_at(number, at_port, n as u64);
-            }
-        };
-
-        let taps = self.source.taps;
-        let captured = match self.source.tapped {
-            None => taps.has(CAPTURE).then(timers::wall_clock),
-            // Faults may keep a packet back, and so it is they who record.
-            Some(_) => None,
-        };
-
-        // Without a partition, since the entry of the port's table is empty, there is nobody to
-        // talk to.
-        let sent = pkey::is_valid(self.source.p_key)
-            && match self.source.tapped {
-                None => exit.send(&mut self.scratch.iov[first..], segment).is_ok(),
-                Some(tapped) => {
-                    let iov = &mut self.scratch.iov[first..];
-                    instrument::leave(tapped, counters, path, iov).is_ok()
-                }
-            };
-        if !sent {
-            // Lost like any packet: the transport sends it again or reports the peer unreachable,
-            // if it promises to.
-            count(Counter::TxErrors, PortCounter::TxDiscards, segments);
-            return;
-        }
-
-        if let Some(time) = captured {
-            let (qpn, iov) = (self.source.peer.qpn, &self.scratch.iov[first..]);
-            taps.captures.sent(time, qpn, path, iov, segment);
-        }
-
-        if let Some(counter) = exit.also_counted() {
-            counters.add(counter, segments as u64);
-        }
-
-        match path.multicast {
-            false => count(Counter::TxPackets, PortCounter::TxPackets, segments),
-            true => count(Counter::TxMulticast, PortCounter::TxMulticast, segments),
-        }
-
-        count(Counter::TxBytes, PortCounter::TxBytes, bytes);
-        let Source { row, now, .. } = self.source;
-        row.sent(segments as u64, bytes as u64, now.as_nanos());
     }
 
     /// How many bytes may go out on the path that was used last, or when to ask again.
@@ -333,6 +287,10 @@ impl Sink for Run<'_> {
             Gather::Sges { sges, .. } => sges.len(),
             _ => 1,
         };
+
+        if packet.packets > 1 {
+            return self.send_stretch(packet, total);
+        }
 
         let joins = self.segments > 0
             && !self.closed

@@ -74,6 +74,16 @@ impl Outgoing for Exit {
     }
 
     #[inline]
+    fn stretch(&self) -> u32 {
+        by_kind!(self, exit => exit.stretch())
+    }
+
+    #[inline]
+    fn send_stretch(&self, iov: &mut [libc::iovec], mtu: u16) -> io::Result<()> {
+        by_kind!(self, exit => exit.send_stretch(iov, mtu))
+    }
+
+    #[inline]
     fn allowance(&self, now: Time) -> Result<u64, Time> {
         by_kind!(self, exit => exit.allowance(now))
     }

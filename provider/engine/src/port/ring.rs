@@ -43,13 +43,22 @@ const ALIGN: usize = 64;
 /// A record of this length is none: the next is at the start of the ring.
 const SKIP: u32 = u32::MAX;
 
+/// What a record holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Packets, of this size but for the last if there are several.
+    Packets(Option<u16>),
+    /// A stretch of packets ([`ferroce_wire::stretch`]) whose path MTU is this.
+    Stretch(u16),
+}
+
 /// What stands before the packets of a record.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Record {
-    /// Bytes of the packets.
+    /// Bytes behind this.
     len: u32,
-    /// Bytes of each packet but the last; 0: there is one.
+    /// Bytes of each packet but the last; 0: there is one; STRETCH_MARK: it is a stretch.
     segment: u16,
     traffic_class: u8,
     hop_limit: u8,
@@ -59,6 +68,11 @@ struct Record {
 }
 
 const HEADER: usize = size_of::<Record>();
+/// Longer than any packet.
+const STRETCH_MARK: u16 = u16::MAX;
+/// A stretch has its path MTU before it, and so much in all that the payload of most begins at a
+/// multiple of 16 bytes.
+const STRETCH_HEADER: usize = 12;
 
 /// Where the packets of a path come from and go to, and what would stand in their IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +83,7 @@ pub(crate) struct Label {
     pub(crate) hop_limit: u8,
 }
 
-/// Room that a record needs.
+/// Room that a record needs with so many bytes behind its label.
 const fn span(len: usize) -> usize {
     (HEADER + len).next_multiple_of(ALIGN)
 }

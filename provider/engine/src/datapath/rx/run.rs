@@ -5,20 +5,22 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use ferroce_control::{Counter, CounterPage, Key, PortCounter};
+use ferroce_control::{Counter, Key, PortCounter};
 use ferroce_transport::Time;
 use ferroce_wire::pkey;
-use ferroce_wire::{NakCode, Octets, Operation, Packet, Syndrome};
+use ferroce_wire::{Octets, Packet, Syndrome};
 
 use super::RxState;
+use super::counting::{count, count_kind};
 use crate::datapath::arrival::Arrival;
+use crate::datapath::completing::Failure;
 use crate::datapath::qp_host::QpHost;
 use crate::hca::Hca;
 use crate::instrument::{CAPTURE, Came, FAULTS};
 use crate::locks::MutexGuard;
 use crate::memory::keys::KeyTable;
 use crate::memory::shared;
-use crate::port::ib::{self, Port};
+use crate::port::ib;
 use crate::port::recvmsg::Datagram;
 use crate::port::{Incoming, Look, Opened};
 use crate::progress::timers;
@@ -69,8 +71,14 @@ impl<'q> Target<'q> {
     /// One more packet for it.
     #[inline]
     pub(super) fn add(&mut self, frame: &Frame<'_>) {
-        self.packets += 1;
-        self.bytes += frame.bytes;
+        self.add_packets(1, frame.bytes);
+    }
+
+    /// So many more, of so many bytes.
+    #[inline]
+    pub(super) fn add_packets(&mut self, packets: u64, bytes: u64) {
+        self.packets += packets;
+        self.bytes += bytes;
     }
 
     /// Leaves word of what came, and lets go of it.
@@ -340,49 +348,26 @@ impl Hca {
         if arrival.datagram.is_marked() {
             transport.marked(now, &mut host);
         }
-        if let Some(failure) = host.failure() {
-            qp.fails(inner, keys, now, failure);
-        }
-        if !qp.touched.swap(true, Relaxed) {
-            rx.touched.push(qp.clone());
-        }
-
+        let failure = host.failure();
+        taken(rx, target, failure, keys, now);
         qp.is_unreliable()
     }
 }
 
-/// Counts at the device, and at the port if that counts for itself.
-pub(super) fn count(
-    counters: &CounterPage,
-    port: Option<&Port>,
-    counter: Counter,
-    at_port: PortCounter,
-    n: u64,
+/// A connected queue pair has taken something: it will answer, or has failed of it.
+#[inline(always)]
+pub(super) fn taken(
+    rx: &mut RxState,
+    target: &mut Target<'_>,
+    failure: Option<Failure>,
+    keys: &KeyTable,
+    now: Time,
 ) {
-    counters.add(counter, n);
-    if let Some(port) = port {
-        counters.add_at(port.number, at_port, n);
+    let (qp, inner) = (target.qp, &mut *target.inner);
+    if let Some(failure) = failure {
+        qp.fails(inner, keys, now, failure);
     }
-}
-
-/// Counts what a packet asks for or refuses; returns whether it is a NAK for a PSN sequence error.
-pub(super) fn count_kind(counters: &CounterPage, packet: &Packet<'_>) -> bool {
-    let syndrome = packet.ext.aeth.map(|aeth| aeth.kind());
-    let request = match packet.info.operation {
-        Operation::Send => Counter::RxSendRequests,
-        Operation::Write => Counter::RxWriteRequests,
-        Operation::ReadRequest => Counter::RxReadRequests,
-        Operation::CompareSwap | Operation::FetchAdd | Operation::AtomicWrite => {
-            Counter::RxAtomicRequests
-        }
-        _ => {
-            return syndrome == Some(Syndrome::Nak(NakCode::PsnSequenceError));
-        }
-    };
-
-    if packet.info.begins() {
-        counters.add(request, 1);
+    if !qp.touched.swap(true, Relaxed) {
+        rx.touched.push(qp.clone());
     }
-
-    false
 }

@@ -14,7 +14,8 @@ use ferroce_transport::{Injected, Time};
 use ferroce_wire::{Octets, Packet};
 
 use super::RxState;
-use super::run::{Frame, Run, Target, count, count_kind};
+use super::counting::{count, count_kind};
+use super::run::{Frame, Run, Target};
 use crate::datapath::arrival::Arrival;
 use crate::datapath::qp_host::QpHost;
 use crate::hca::Hca;

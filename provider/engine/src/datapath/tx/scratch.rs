@@ -7,8 +7,10 @@ use ferroce_wire::{MAX_HEADER, MAX_TAIL};
 
 use crate::memory::guard;
 use crate::port::MAX_RUN;
+use crate::tuning::STRETCH;
 
-/// Room that one packet without long pieces needs beside its payload.
+/// Room that one packet without long pieces needs beside its payload, also one that is sent ahead
+/// of what is there.
 const PACKET_SLACK: usize = MAX_HEAD + MAX_HEADER + MAX_TAIL + 4;
 /// `UIO_MAXIOV`.
 pub(super) const MAX_IOVECS: usize = 1024;
@@ -22,7 +24,7 @@ pub(super) struct Scratch {
 impl Scratch {
     pub(super) fn new() -> Scratch {
         Scratch {
-            arena: vec![0; MAX_RUN + PACKET_SLACK].into_boxed_slice(),
+            arena: vec![0; MAX_RUN.max(STRETCH as usize) + PACKET_SLACK].into_boxed_slice(),
             iov: Vec::with_capacity(MAX_IOVECS),
         }
     }

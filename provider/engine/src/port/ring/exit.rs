@@ -10,11 +10,11 @@ use ferroce_transport::Time;
 use ferroce_transport::congestion::{Controller, Gauge, Pacer};
 use ferroce_wire::icrc::Icrc;
 
-use super::{Label, RingSender};
+use super::{Form, Label, RingSender};
 use crate::port::Look;
 use crate::port::address::PathKey;
 use crate::port::{Capacity, Outgoing, UdpExit};
-use crate::tuning::RING_WINDOW;
+use crate::tuning::{RING_WINDOW, STRETCH};
 
 /// Linux's own (`net.ipv4.ip_default_ttl`).
 const DEFAULT_HOP_LIMIT: u8 = 64;
@@ -57,6 +57,15 @@ impl RingExit {
     fn has_left(&self) -> bool {
         self.left.load(Relaxed)
     }
+
+    fn put_in(&self, iov: &[libc::iovec], form: Form) -> io::Result<()> {
+        if self.ring.is_closed() {
+            // What is to go has no ICRC, so it is lost.
+            self.left.store(true, Relaxed);
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        self.ring.send(&self.label, iov, form)
+    }
 }
 
 impl Outgoing for RingExit {
@@ -85,12 +94,19 @@ impl Outgoing for RingExit {
         if self.has_left() {
             return self.beyond.send(iov, segment);
         }
-        if self.ring.is_closed() {
-            // This run has no ICRC, so it is lost.
-            self.left.store(true, Relaxed);
-            return Err(io::ErrorKind::NotConnected.into());
+        self.put_in(iov, Form::Packets(segment))
+    }
+
+    #[inline]
+    fn stretch(&self) -> u32 {
+        match self.has_left() {
+            false => STRETCH,
+            true => 0,
         }
-        self.ring.send(&self.label, iov, segment)
+    }
+
+    fn send_stretch(&self, iov: &mut [libc::iovec], mtu: u16) -> io::Result<()> {
+        self.put_in(iov, Form::Stretch(mtu))
     }
 
     fn allowance(&self, now: Time) -> Result<u64, Time> {

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use ferroce_control::{RING_BYTES, RingMemory};
 use ferroce_wire::Octets;
 
-use super::{HEADER, Label, Record, SKIP, are_sensible, place, span};
+use super::{
+    Form, HEADER, Label, Record, SKIP, STRETCH_HEADER, STRETCH_MARK, are_sensible, place, span,
+};
 use crate::memory::shared;
 use crate::port::address::gid_address;
 use crate::progress::marks;
@@ -23,9 +25,8 @@ pub(crate) struct RingReceiver {
 /// A record, as long as it has not been taken.
 pub(crate) struct Arrived<'a> {
     pub(crate) label: Label,
-    /// Bytes of each packet but the last; 0: there is one.
-    pub(crate) segment: usize,
-    /// The packets.
+    pub(crate) form: Form,
+    /// The packets, or the stretch.
     pub(crate) bytes: Octets<'a>,
 }
 
@@ -73,11 +74,17 @@ impl RingReceiver {
             hop_limit: record.hop_limit,
         };
 
-        let result = f(Arrived {
-            label,
-            segment: record.segment.into(),
-            bytes,
-        });
+        let (form, bytes) = match record.segment {
+            0 => (Form::Packets(None), bytes),
+            STRETCH_MARK => {
+                let (before, bytes) = bytes.split_at(STRETCH_HEADER.min(len));
+                let mut mtu = [0; 2];
+                before.copy_to(&mut mtu);
+                (Form::Stretch(u16::from_ne_bytes(mtu)), bytes)
+            }
+            segment => (Form::Packets(Some(segment)), bytes),
+        };
+        let result = f(Arrived { label, form, bytes });
 
         self.advance(self.head.wrapping_add(span(len) as u64));
         Ok(Some(result))

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ferroce_control::{ControlError, InboxFds, InboxHead, RING_BYTES, RingMemory};
 
 use super::copying::Copying;
-use super::{HEADER, Label, Record, SKIP, are_sensible, place, span};
+use super::{
+    Form, HEADER, Label, Record, SKIP, STRETCH_HEADER, STRETCH_MARK, are_sensible, place, span,
+};
 use crate::locks;
 use crate::memory::guard;
 use crate::port::address::address_gid;
@@ -106,22 +108,22 @@ impl RingSender {
         self.memory.head().load(Ordering::Acquire)
     }
 
-    /// Puts in the packets that `iov` describes; `segment` is their size when there are several.
+    /// Puts in what `iov` describes, in the form that it has.
     ///
     /// Fails with `WouldBlock` when there is no room, and with `EFAULT` when memory is not mapped
     /// any more; nothing is put in then.
-    pub(crate) fn send(
-        &self,
-        label: &Label,
-        iov: &[libc::iovec],
-        segment: Option<u16>,
-    ) -> io::Result<()> {
-        let len: usize = iov.iter().map(|piece| piece.iov_len).sum();
+    pub(crate) fn send(&self, label: &Label, iov: &[libc::iovec], form: Form) -> io::Result<()> {
+        let (segment, mtu) = match form {
+            Form::Packets(segment) => (segment.unwrap_or(0), None),
+            Form::Stretch(mtu) => (STRETCH_MARK, Some(mtu)),
+        };
+        let before = mtu.map_or(0, |_| STRETCH_HEADER);
+        let len = before + iov.iter().map(|piece| piece.iov_len).sum::<usize>();
         let mut position = self.position.lock();
         let at = self.room(&mut position, span(len))?;
         let record = Record {
             len: len as u32,
-            segment: segment.unwrap_or(0),
+            segment,
             traffic_class: label.traffic_class,
             hop_limit: label.hop_limit,
             from: address_gid(label.from),
@@ -133,7 +135,11 @@ impl RingSender {
         let mut to = unsafe {
             let to = self.memory.bytes().add(at);
             to.cast::<Record>().write(record);
-            to.add(HEADER)
+            let to = to.add(HEADER);
+            if let Some(mtu) = mtu {
+                to.cast::<u16>().write(mtu);
+            }
+            to.add(before)
         };
 
         let past_caches = position.copying.next(timers::now, len);

@@ -24,6 +24,8 @@ const LABEL: Label = Label {
     hop_limit: 64,
 };
 
+const RUN: Form = Form::Packets(Some(4096));
+
 /// An inbox, and the ends of the rings of some slots.
 fn inbox(slots: &[u8]) -> (Inbox, OwnedFd, Vec<RingSender>) {
     let fds = InboxFds::create().unwrap();
@@ -40,7 +42,7 @@ fn put(ring: &RingSender, bytes: &[u8]) -> io::Result<()> {
         iov_base: bytes.as_ptr() as *mut _,
         iov_len: bytes.len(),
     };
-    ring.send(&LABEL, &[piece(a), piece(b)], Some(4096))
+    ring.send(&LABEL, &[piece(a), piece(b)], RUN)
 }
 
 fn copy_of(octets: Octets<'_>) -> Vec<u8> {
@@ -53,7 +55,7 @@ fn copy_of(octets: Octets<'_>) -> Vec<u8> {
 fn take(inbox: &Inbox, rings: &mut Rings, limit: usize) -> Vec<Vec<u8>> {
     let mut got = Vec::new();
     let each = |arrived: Arrived<'_>| {
-        assert_eq!((arrived.label, arrived.segment), (LABEL, 4096));
+        assert_eq!((arrived.label, arrived.form), (LABEL, RUN));
         got.push(copy_of(arrived.bytes));
         got.len() < limit
     };
@@ -95,6 +97,35 @@ fn every_length(copying: Copying) {
     }
 
     assert!(sent > 3 * RING_BYTES);
+}
+
+#[test]
+fn a_stretch_comes_with_the_path_mtu_of_its_packets() {
+    let (inbox, _wake, rings) = inbox(&[7]);
+    let mut ends = Rings::default();
+    // The longest are longer than any datagram.
+    for (n, len) in [1, 12, 4124, 65_536 + 28, 131_072 + 28]
+        .into_iter()
+        .enumerate()
+    {
+        let bytes = pattern(n, len);
+        let piece = libc::iovec {
+            iov_base: bytes.as_ptr() as *mut _,
+            iov_len: len,
+        };
+        rings[0]
+            .send(&LABEL, &[piece], Form::Stretch(1024))
+            .unwrap();
+        let mut got = None;
+        let each = |arrived: Arrived<'_>| {
+            assert_eq!(arrived.label, LABEL);
+            got = Some((arrived.form, copy_of(arrived.bytes)));
+            true
+        };
+        inbox.take(&mut ends, each, || panic!("a ring makes no sense"));
+        assert_eq!(got, Some((Form::Stretch(1024), bytes)));
+        assert_eq!(rings[0].in_flight(), 0);
+    }
 }
 
 #[test]
@@ -193,7 +224,9 @@ fn memory_that_is_not_there_sends_nothing() {
     ];
 
     if guard::EFFECTIVE {
-        let error = rings[0].send(&LABEL, &pieces, None).unwrap_err();
+        let error = rings[0]
+            .send(&LABEL, &pieces, Form::Packets(None))
+            .unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EFAULT));
         assert!(!inbox.is_marked());
     }

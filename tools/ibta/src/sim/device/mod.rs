@@ -112,6 +112,7 @@ impl Device {
             budget: 1 << 20,
             flush_acks: true,
             fill: false,
+            stretch: 0,
         };
         for pair in self.pairs.values_mut() {
             while pair.qp.transmit(now, opts, &mut pair.host, &mut self.sink) {}
