@@ -96,7 +96,7 @@ pub(crate) struct Requester {
     /// A packet under measurement: the PSN whose acknowledgement ends it, and when it was sent.
     pub timed: Option<(u64, Time)>,
     pub timers: Timers,
-    /// Packets sent.
+    /// Packets sent, a stretch counted as one.
     pub packets: u64,
     /// Whether the peer understands selective acknowledgements.
     pub peer: Peer,

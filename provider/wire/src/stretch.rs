@@ -6,7 +6,7 @@
 //! Wherever single packets matter it is taken apart into them.
 
 use crate::opcode::HeaderSet;
-use crate::{Bth, Ext, Header, ICRC_LEN, Operation, Packet, Position, bth, mtu, opcode};
+use crate::{Bth, Ext, Header, ICRC_LEN, Operation, Packet, Position, Service, bth, mtu, opcode};
 
 /// The packet whose payload is longer than the path MTU `mtu`, as the packets that it stands for.
 #[derive(Clone, Copy, Debug)]
@@ -16,8 +16,8 @@ pub struct Stretch<'a> {
 }
 
 impl<'a> Stretch<'a> {
-    /// `None`: `mtu` is no path MTU, or the packet none of a SEND, a WRITE or a READ's response,
-    /// which alone are cut.
+    /// `None`: `mtu` is no path MTU, or the packet none of a connection's SEND or WRITE or of a
+    /// READ's response, which alone are cut.
     pub fn new(whole: Packet<'a>, mtu: u16) -> Option<Stretch<'a>> {
         let of_message = matches!(
             whole.info.operation,
@@ -25,7 +25,8 @@ impl<'a> Stretch<'a> {
         );
         let known = mtu::bytes(mtu::code(mtu.into())) == Some(mtu.into());
         let mtu = usize::from(mtu);
-        (of_message && known).then_some(Stretch { whole, mtu })
+        let cut = of_message && whole.info.service != Service::Ud;
+        (cut && known).then_some(Stretch { whole, mtu })
     }
 
     /// The packet as it came.
@@ -345,6 +346,8 @@ mod tests {
             &[],
         );
         assert!(Stretch::new(ack, MTU).is_none());
+        let datagram = of(0x60 | opcode::RC_SEND_ONLY, Ext::default(), &[1; 600]);
+        assert!(Stretch::new(datagram, MTU).is_none());
         let send = of(opcode::RC_SEND_ONLY, Ext::default(), &[]);
         assert!(
             [0, 1, 100, 4095, u16::MAX]

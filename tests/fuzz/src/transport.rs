@@ -11,7 +11,7 @@ use ferroce_transport::{
 };
 use ferroce_wire::{
     Aeth, AtomicEth, Bth, Deth, Ext, Feth, Filler, Header, HeaderSet, MAX_HEADER, Packet,
-    PayloadRule, Reth, opcode,
+    PayloadRule, Reth, Stretch, opcode,
 };
 
 const MTU: u16 = 256;
@@ -27,6 +27,8 @@ const SRQS: [(u32, u32); 2] = [(5, 0), (6, 60)];
 
 /// In what says which service: it understands selective acknowledgements and filled packets.
 const SELECTIVE: u8 = 0x40;
+/// Likewise: its way out takes stretches.
+const STRETCHING: u8 = 0x20;
 
 #[derive(Arbitrary, Debug)]
 struct Set {
@@ -76,6 +78,8 @@ impl Hostile {
         let psn = if self.psn.0 { TT_PSN } else { DUT_PSN };
         let payload = match row.payload {
             PayloadRule::None => 0,
+            // A stretch, or a packet.
+            _ if self.words.0 & 4 == 4 => usize::from(self.payload % (8 * MTU)),
             _ => usize::from(self.payload % (MTU + 9)),
         };
 
@@ -183,6 +187,9 @@ pub fn run(input: &[u8]) -> bool {
         0 => Tester::of(service, attr, state, set.srq),
         _ => Tester::speaking(service, attr, state, set.srq).filling(),
     };
+    if set.service & STRETCHING != 0 {
+        tester.opts.stretch = 3 * u32::from(MTU);
+    }
     let buffers = buffers(&mut tester);
     let guard = tester.buffer(100, Access::empty());
     let before = [buffers.closed, guard].map(|buffer| tester.bytes(buffer));
@@ -280,14 +287,29 @@ fn arrive(tester: &mut Tester, service: QpType, bytes: &[u8]) {
         return;
     };
     tester.host.selected = None;
-    match service {
-        QpType::Ud => {
+    let is_long = !packet.bth.filled && packet.payload.len() > MTU.into();
+    let stretch = Stretch::new(packet, MTU).filter(|_| is_long);
+    match (service, stretch) {
+        (QpType::Ud, _) => {
             let grh = [0; 40];
             tester
                 .qp
                 .receive_datagram(tester.now, &packet, &grh, &mut tester.host);
         }
+        (_, Some(stretch)) => arrive_stretched(tester, &stretch),
         _ => tester.qp.receive(tester.now, &packet, &mut tester.host),
+    }
+}
+
+/// A stretch, whole or taken apart.
+fn arrive_stretched(tester: &mut Tester, stretch: &Stretch<'_>) {
+    let Tester { qp, host, now, .. } = tester;
+    if qp.receive_stretch(*now, stretch, MTU, host) {
+        return;
+    }
+    for i in 0..stretch.packets() {
+        host.selected = None;
+        qp.receive(*now, &stretch.part(i), host);
     }
 }
 
