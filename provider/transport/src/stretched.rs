@@ -10,15 +10,13 @@ use crate::{Host, Qp, QpState, Time};
 use ferroce_wire::{Operation, Psn, Service, Stretch};
 
 impl Qp {
-    /// As [`receive`](Self::receive) for each packet of a stretch, whose packets are of `mtu`
-    /// bytes. Returns whether it was taken so: if not, nothing has happened, and the packets are to
-    /// be handed over one by one.
+    /// As [`receive`](Self::receive) for each packet of a stretch. Returns whether it was taken so:
+    /// if not, nothing has happened, and the packets are to be handed over one by one.
     #[inline]
     pub fn receive_stretch<H: Host>(
         &mut self,
         now: Time,
         stretch: &Stretch<'_>,
-        mtu: u16,
         host: &mut H,
     ) -> bool {
         let (packet, packets) = (stretch.whole(), stretch.packets());
@@ -29,7 +27,7 @@ impl Qp {
             (QpType::XrcRecv, Service::Xrc) => !response,
             _ => false,
         };
-        if !served || u32::from(mtu) != self.attr.path_mtu || packet.bth.filled || is_watched() {
+        if !served || stretch.mtu() != self.attr.path_mtu || packet.bth.filled || is_watched() {
             return false;
         }
 

@@ -34,6 +34,12 @@ impl<'a> Stretch<'a> {
         &self.whole
     }
 
+    /// Path MTU of its packets, in bytes.
+    #[inline]
+    pub fn mtu(&self) -> u32 {
+        self.mtu as u32
+    }
+
     /// How many packets it stands for; 1 and more.
     #[inline]
     pub fn packets(&self) -> u32 {

@@ -3,6 +3,7 @@
 
 use arbitrary::{Arbitrary, Unstructured};
 use ferroce_sim::Buffer;
+use ferroce_sim::stretched;
 use ferroce_sim::tester::{DUT, DUT_PSN, QKEY, Sent, TT_PSN, Tester, usual};
 use ferroce_transport::Duration;
 use ferroce_transport::{
@@ -11,7 +12,7 @@ use ferroce_transport::{
 };
 use ferroce_wire::{
     Aeth, AtomicEth, Bth, Deth, Ext, Feth, Filler, Header, HeaderSet, MAX_HEADER, Packet,
-    PayloadRule, Reth, Stretch, opcode,
+    PayloadRule, Reth, opcode,
 };
 
 const MTU: u16 = 256;
@@ -287,29 +288,17 @@ fn arrive(tester: &mut Tester, service: QpType, bytes: &[u8]) {
         return;
     };
     tester.host.selected = None;
-    let is_long = !packet.bth.filled && packet.payload.len() > MTU.into();
-    let stretch = Stretch::new(packet, MTU).filter(|_| is_long);
-    match (service, stretch) {
-        (QpType::Ud, _) => {
+    match service {
+        QpType::Ud => {
             let grh = [0; 40];
             tester
                 .qp
                 .receive_datagram(tester.now, &packet, &grh, &mut tester.host);
         }
-        (_, Some(stretch)) => arrive_stretched(tester, &stretch),
-        _ => tester.qp.receive(tester.now, &packet, &mut tester.host),
-    }
-}
-
-/// A stretch, whole or taken apart.
-fn arrive_stretched(tester: &mut Tester, stretch: &Stretch<'_>) {
-    let Tester { qp, host, now, .. } = tester;
-    if qp.receive_stretch(*now, stretch, MTU, host) {
-        return;
-    }
-    for i in 0..stretch.packets() {
-        host.selected = None;
-        qp.receive(*now, &stretch.part(i), host);
+        _ => {
+            let Tester { qp, host, now, .. } = tester;
+            stretched::receive(qp, *now, &packet, MTU, host);
+        }
     }
 }
 

@@ -21,6 +21,7 @@ pub mod requests;
 pub mod rng;
 pub mod scenario;
 pub mod side;
+pub mod stretched;
 pub mod tester;
 pub mod tester_host;
 mod tester_selective;

@@ -11,7 +11,6 @@ use ferroce_transport::{
     QpState, QpType, RecvWqe, SendData, SendRequest, Sge, Time,
 };
 use ferroce_wire::icrc::Flow;
-use ferroce_wire::{Packet, Stretch};
 use smallvec::SmallVec;
 
 /// Where sides keep what comes early: as much as they like, or a few packets.
@@ -271,24 +270,6 @@ impl Side {
             deeds.extend(completed.chain(deed).map(|deed| (now, deed)));
         }
         (*sends, *receives) = (self.host.sends.len(), self.host.receives.len());
-    }
-
-    /// Takes a packet, or a stretch: whole if the queue pair takes it so, else taken apart.
-    pub(crate) fn receive(&mut self, packet: &Packet<'_>, now: Time) {
-        let mtu = self.options.attr.path_mtu as u16;
-        let is_long = !packet.bth.filled && packet.payload.len() > mtu.into();
-        let stretch = Stretch::new(*packet, mtu).filter(|_| is_long);
-        self.host.selected = None;
-        let Some(stretch) = stretch else {
-            return self.qp.receive(now, packet, &mut self.host);
-        };
-        if self.qp.receive_stretch(now, &stretch, mtu, &mut self.host) {
-            return;
-        }
-        for i in 0..stretch.packets() {
-            self.host.selected = None;
-            self.qp.receive(now, &stretch.part(i), &mut self.host);
-        }
     }
 
     /// Posts the plan's next send requests, at most `n`.

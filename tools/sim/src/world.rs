@@ -4,6 +4,7 @@ use crate::link::{Link, LinkConfig};
 use crate::plan::SidePlan;
 use crate::rng::{NANOSECOND, Rng};
 use crate::side::{Deed, Fills, Side, SideOptions};
+use crate::stretched;
 use crate::watch;
 use crate::wire;
 use ferroce_transport::congestion::Controller;
@@ -123,7 +124,8 @@ impl World {
                 self.packets += 1;
                 let copy = side.deeds.is_some().then(|| arrival.datagram.clone());
                 side.did(|_| Deed::Came(copy.unwrap_or_default()));
-                side.receive(&packet, self.now);
+                let mtu = side.options.attr.path_mtu as u16;
+                stretched::receive(&mut side.qp, self.now, &packet, mtu, &mut side.host);
                 self.after(arrival.to);
             }
             self.sides[1 - arrival.to].sink.pool.push(arrival.datagram);

@@ -44,7 +44,7 @@ fn comes(t: &mut Tester, opcode: u8, psn: u32, mtu: u32, ext: Ext, payload: &[u8
         payload: payload.into(),
     };
     let stretch = Stretch::new(packet, mtu as u16).unwrap();
-    t.qp.receive_stretch(t.now, &stretch, mtu as u16, &mut t.host)
+    t.qp.receive_stretch(t.now, &stretch, &mut t.host)
 }
 
 /// PSN and message number of an acknowledgement, and whether it is an ACK.

@@ -30,7 +30,7 @@ impl Hca {
         counters.add(Counter::RxBytes, bytes);
         if self.taps.has(FAULTS | CAPTURE)
             || run.datagram.is_marked()
-            || !self.take_stretch(rx, run, &stretch, mtu, bytes)
+            || !self.take_stretch(rx, run, &stretch, bytes)
         {
             self.take_apart(rx, run, &stretch);
         }
@@ -42,7 +42,6 @@ impl Hca {
         rx: &mut RxState,
         run: &Run<'_>,
         stretch: &Stretch<'_>,
-        mtu: u16,
         bytes: u64,
     ) -> bool {
         let qps = self.qps.read();
@@ -74,7 +73,7 @@ impl Hca {
             transport, path, ..
         } = &mut *target.inner;
         let mut host = QpHost::new(target.qp, &keys, path.as_deref(), run.now);
-        if !transport.receive_stretch(run.now, stretch, mtu, &mut host) {
+        if !transport.receive_stretch(run.now, stretch, &mut host) {
             return false;
         }
 
