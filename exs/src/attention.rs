@@ -2,15 +2,18 @@
 //! which the completion queues must have been asked to wake.
 //!
 //! A thread that takes its events, does a little and looks again would have it woken each time in
-//! between, and for nothing. So the thread that looks last asks for no event where the last pause
-//! was short: the progress thread then looks every now and then, and asks when nobody has come
+//! between, and for nothing. So the thread that looks last asks for no event where pauses were
+//! short of late: the progress thread then looks every now and then, and asks when nobody has come
 //! back. That is never done while a thread sleeps.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 /// A pause so short that another such is expected.
 const SHORT: Duration = Duration::from_micros(200);
+/// The most that short pauses count: a long one takes half of what they count away, so that a
+/// thread that loses the processor for a moment does not ask for events at once.
+const MOST_BRISK: u32 = 8;
 /// How often the progress thread looks whether the lookers are back.
 pub(crate) const WATCH: Duration = Duration::from_millis(1);
 
@@ -34,8 +37,9 @@ pub(crate) struct Attention {
     looks: AtomicU64,
     /// When the last looker left, in nanoseconds since `origin`.
     left: AtomicU64,
-    /// The last time that nobody looked was short.
-    brisk: AtomicBool,
+    /// What the short ones of the times that nobody looked count; 0 if the next is not expected to
+    /// be one.
+    brisk: AtomicU32,
     /// The progress thread watches, instead of events having been asked for.
     watched: AtomicBool,
 }
@@ -60,7 +64,7 @@ impl Attention {
             sleepers: AtomicUsize::new(0),
             looks: AtomicU64::new(0),
             left: AtomicU64::new(0),
-            brisk: AtomicBool::new(false),
+            brisk: AtomicU32::new(0),
             watched: AtomicBool::new(false),
         }
     }
@@ -73,7 +77,8 @@ impl Attention {
     pub(crate) fn begin(&self) {
         if self.lookers.fetch_add(1, SeqCst) == 0 {
             let pause = self.now().saturating_sub(self.left.load(SeqCst));
-            self.brisk.store(pause < SHORT.as_nanos() as u64, SeqCst);
+            let brisk = brisk_after(self.brisk.load(SeqCst), pause);
+            self.brisk.store(brisk, SeqCst);
         }
         self.looks.fetch_add(1, SeqCst);
     }
@@ -90,7 +95,7 @@ impl Attention {
         if self.lookers.fetch_sub(1, SeqCst) > 1 {
             return Duty::None;
         }
-        if next != Next::Back || !self.brisk.load(SeqCst) || self.sleepers.load(SeqCst) > 0 {
+        if next != Next::Back || self.brisk.load(SeqCst) == 0 || self.sleepers.load(SeqCst) > 0 {
             return Duty::Arm;
         }
 
@@ -105,10 +110,23 @@ impl Attention {
         self.sleepers.fetch_sub(1, SeqCst);
     }
 
+    /// Whether a thread looks.
+    pub(crate) fn looked_for(&self) -> bool {
+        self.lookers.load(SeqCst) > 0
+    }
+
     /// Whether the progress thread need not ask for events, as somebody else will.
     pub(crate) fn attended(&self) -> bool {
         self.lookers.load(SeqCst) > 0
             || (self.watched.load(SeqCst) && self.sleepers.load(SeqCst) == 0)
+    }
+}
+
+/// What short pauses count after another pause, of so many nanoseconds.
+fn brisk_after(brisk: u32, pause: u64) -> u32 {
+    match pause < SHORT.as_nanos() as u64 {
+        true => (brisk + 1).min(MOST_BRISK),
+        false => brisk / 2,
     }
 }
 
@@ -209,5 +227,33 @@ mod tests {
         look(&attention, Next::Away);
         std::thread::sleep(SHORT * 2);
         assert_eq!(look(&attention, Next::Back), Duty::Arm);
+    }
+
+    #[test]
+    fn one_long_pause_of_a_busy_looker_is_forgiven() {
+        let long = SHORT.as_nanos() as u64;
+        assert_eq!(brisk_after(0, long), 0);
+        assert_eq!(brisk_after(0, long - 1), 1);
+        assert_eq!(brisk_after(1, long), 0);
+
+        let mut brisk = (0..100).fold(0, |brisk, _| brisk_after(brisk, 0));
+        let mut forgiven = 0;
+        while brisk > 0 {
+            brisk = brisk_after(brisk, long);
+            forgiven += 1;
+        }
+        assert_eq!(forgiven, MOST_BRISK.ilog2() + 1);
+    }
+
+    #[test]
+    fn the_progress_thread_is_not_needed_while_a_thread_looks() {
+        let attention = Attention::new();
+        assert!(!attention.looked_for());
+        attention.begin();
+        assert!(attention.looked_for());
+        // Who leaves asks for events: what came meanwhile has been left to him.
+        assert_eq!(attention.end(Next::Sleep), Duty::Arm);
+        assert!(!attention.looked_for());
+        attention.awake();
     }
 }

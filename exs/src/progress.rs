@@ -107,6 +107,11 @@ fn completions(library: &Library, device: u64) {
     };
     while let Some(cq) = device.event() {
         cq.disarmed();
+        // Who looks takes them, and sees to what comes when he looks no more: this thread would be
+        // in his way.
+        if library.attention.looked_for() {
+            continue;
+        }
         while library.poll(&cq, true) > 0 {}
         // While a thread looks itself, events would only wake this one for nothing.
         if !library.attention.attended() {

@@ -2,6 +2,7 @@
 //!
 //! Waiting is on a futex word of the queue's own, so that a signal handler ends it with `EINTR`.
 
+mod patience;
 mod target;
 
 use std::collections::VecDeque;
@@ -71,9 +72,6 @@ pub(crate) trait Progress {
     fn awake(&self);
 }
 
-/// The longest that a waiting thread looks before it sleeps, and the shortest.
-const PATIENCE: (Duration, Duration) = (Duration::from_micros(5), Duration::from_millis(2));
-
 impl Queue {
     /// A queue that holds at least `depth` events.
     pub(crate) fn new(depth: usize) -> Arc<Self> {
@@ -85,7 +83,7 @@ impl Queue {
                 signal: None,
                 wait: Wait::default(),
                 deleted: false,
-                patience: Duration::from_micros(200),
+                patience: patience::COMMON,
             }),
             posted: AtomicU32::new(0),
             sleepers: AtomicU32::new(0),
@@ -221,14 +219,8 @@ impl Queue {
         }
     }
 
-    /// Waits that end soon are worth looking for; long ones are not.
     fn learn(&self, took: Duration, patience: Duration) {
-        let next = if took < PATIENCE.1 {
-            (took * 2).max(patience / 2)
-        } else {
-            patience / 2
-        };
-        self.state.lock().patience = next.clamp(PATIENCE.0, PATIENCE.1);
+        self.state.lock().patience = patience::learned(patience, took);
     }
 
     fn sleep(&self, least: usize, most: usize, until: Option<Instant>) -> Result<Vec<Event>> {
