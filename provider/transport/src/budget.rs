@@ -3,6 +3,7 @@
 use crate::tuning::PACKET_OVERHEAD;
 
 /// What is left of a call's budget, and how it may go out.
+#[derive(Clone, Copy)]
 pub(crate) struct Budget {
     left: i64,
     /// Payload bytes of one message that may go in one piece.
@@ -29,6 +30,13 @@ impl Budget {
     /// The same, to be spent on stretches of so many bytes at most.
     pub(crate) fn in_stretches_of(self, stretch: u32) -> Budget {
         Budget { stretch, ..self }
+    }
+
+    /// Up to so many bytes of what is left, and the rest.
+    pub(crate) fn split(self, bytes: u32) -> (Budget, Budget) {
+        let head = self.left.min(bytes.into());
+        let of = |left| Budget { left, ..self };
+        (of(head), of(self.left - head))
     }
 
     /// Of `packets` of a message, each of `mtu` bytes, those that may go in one piece: what is left

@@ -227,12 +227,10 @@ impl Qp {
             budget = Budget::of(opts.budget / 4).in_stretches_of(opts.stretch);
         }
 
-        let sent = self.req.packets;
-        let more = self.send_requests(now, opts.window, &mut budget, host, sink);
-        if hold && self.req.packets != sent {
-            self.send_ack(sink);
-        }
-
+        let more = match hold {
+            false => self.send_requests(now, opts.window, &mut budget, host, sink),
+            true => self.send_beside_ack(now, opts, budget, host, sink),
+        };
         owing || more
     }
 

@@ -240,3 +240,49 @@ fn the_responses_that_are_awaited_are_taken_in_one_piece() {
     assert_eq!(t.host.sends.last().unwrap().status, WcStatus::Success);
     assert!(!t.qp.has_requests_in_flight());
 }
+
+/// A message comes that wants an answer, and a WRITE of so many bytes follows. Where the ACK is
+/// among the packets that go out then, and how many they are.
+fn ack_beside(t: &mut Tester, n: u32, len: u32) -> (usize, usize) {
+    let buffer = t.buffer(10, Access::LOCAL_WRITE);
+    t.post_recv(0, buffer);
+    let (send, psn) = (opcode::RC_SEND_ONLY, TT_PSN + n);
+    t.inject(send, psn, true, Ext::default(), &[0; 10]);
+    let mut sent = t.sent();
+    write(t, 1, len);
+    sent.extend(t.sent());
+    let is_ack = |p: &Sent| p.bth.opcode == opcode::RC_ACKNOWLEDGE;
+    let at = sent.iter().position(is_ack).expect("an ACK");
+    let last = sent.iter().rfind(|p| !is_ack(p)).expect("a request");
+    t.ack(last.bth.psn, n + 1);
+    (at, sent.len())
+}
+
+/// `ib_send_lat -e -s 65536` hung: it takes the first of two events for that of its own request,
+/// whose completion queue has room for one.
+#[test]
+fn an_ack_is_not_behind_the_end_of_a_long_request() {
+    let mut t = Tester::new();
+    t.opts.flush_acks = false;
+    t.opts.window = 1 << 20;
+    // An answer is not expected until there were some.
+    assert_eq!(ack_beside(&mut t, 0, 1_000), (0, 2));
+    let mut n = 1;
+    while ack_beside(&mut t, n, 1_000) == (0, 2) {
+        n += 1;
+        assert!(n < 100);
+    }
+
+    let mut ack = |t: &mut Tester, len| {
+        n += 1;
+        ack_beside(t, n, len)
+    };
+    assert_eq!(ack(&mut t, 1_000), (1, 2));
+    assert_eq!(ack(&mut t, 14 * MTU), (14, 15));
+    assert_eq!(ack(&mut t, 15 * MTU), (14, 16));
+    assert_eq!(ack(&mut t, 40 * MTU), (14, 41));
+
+    t.opts.stretch = 1 << 16;
+    assert_eq!(ack(&mut t, 1_000), (1, 2));
+    assert_eq!(ack(&mut t, 40 * MTU), (0, 2));
+}
