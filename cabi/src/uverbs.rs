@@ -172,3 +172,12 @@ impl Default for StandIn {
 pub type shim_stand_in = unsafe extern "C" fn(*const libc::c_char, *mut StandIn) -> libc::c_int;
 /// The symbol of [`shim_stand_in`].
 pub const SHIM_STAND_IN: &std::ffi::CStr = c"ferroce_shim_stand_in";
+
+/// The provider's function that the shim calls when a thread is about to read a completion channel,
+/// whose descriptor it is. Returns 0, with the channel to be read next, or an errno that the read
+/// fails with.
+pub type before_read = unsafe extern "C" fn(libc::c_int) -> libc::c_int;
+/// A function that the shim exports to the provider, by which it is told of [`before_read`].
+pub type shim_before_read = unsafe extern "C" fn(before_read);
+/// The symbol of [`shim_before_read`].
+pub const SHIM_BEFORE_READ: &std::ffi::CStr = c"ferroce_shim_before_read";

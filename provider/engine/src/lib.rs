@@ -41,6 +41,7 @@ pub use memory::window::MwType;
 pub use port::in_process::{Faults, Side};
 pub use verbs::advise::Advice;
 pub use verbs::ah::Ah;
+pub use verbs::channel::AwakeWait;
 pub use verbs::completions::Moderation;
 pub use verbs::context::{Context, Pd};
 pub use verbs::cq::{Cq, CqInit};

@@ -2,6 +2,8 @@
 
 pub(crate) mod answers;
 pub(crate) mod arrivals;
+pub(crate) mod await_event;
+pub(crate) mod awake;
 pub(crate) mod crowd;
 pub(crate) mod driver;
 pub(crate) mod futex;

@@ -85,6 +85,9 @@ pub(crate) const LINGER_GAP: Duration = Duration::from_micros(150);
 pub(crate) const MIN_LINGER: Duration = Duration::from_micros(50);
 /// The longest wait for one packet.
 pub(crate) const MAX_LINGER: Duration = Duration::from_micros(200);
+/// How long a thread waits awake for an event of a completion channel: several times as long as a
+/// peer takes that slept, else each would have the other go to sleep again.
+pub(crate) const AWAKE_PATIENCE: Duration = Duration::from_micros(200);
 /// The longest time without a sleep: after it the daemon must be heard.
 pub(crate) const MAX_AWAKE: Duration = Duration::from_millis(10);
 /// Waits in vain, in a row, after which none is tried for a while.

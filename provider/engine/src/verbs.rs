@@ -5,6 +5,7 @@ pub(crate) mod ah;
 pub(crate) mod ah_table;
 pub(crate) mod arming;
 pub(crate) mod async_events;
+pub(crate) mod channel;
 pub(crate) mod completions;
 pub(crate) mod context;
 pub(crate) mod cq;

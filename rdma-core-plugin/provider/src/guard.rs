@@ -102,6 +102,18 @@ pub(crate) fn run<R: Failure>(work: impl FnOnce() -> Result<R, Errno>) -> R {
     }
 }
 
+/// Does what is no verb, and leaves `errno` as it was. `otherwise`: what becomes of it if that
+/// fails.
+pub(crate) fn quietly<R>(otherwise: R, work: impl FnOnce() -> R) -> R {
+    let before = errno();
+    let value = catch_unwind(AssertUnwindSafe(work));
+    set_errno(before);
+    value.unwrap_or_else(|_| {
+        report();
+        otherwise
+    })
+}
+
 /// Leaves `errno` as it was if the work succeeds: librdmacm undoes with such verbs what it had
 /// begun, and then has `errno` say why.
 fn keeping_errno<R>(work: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {

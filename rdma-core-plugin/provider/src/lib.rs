@@ -10,6 +10,7 @@
 
 mod ah;
 mod allocators;
+mod before_read;
 mod builder;
 mod command_fd;
 mod context;
@@ -57,5 +58,6 @@ extern "C" fn constructor() {
         log::start();
         device::register();
         stand_in::begin();
+        before_read::register();
     });
 }

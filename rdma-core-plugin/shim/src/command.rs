@@ -4,6 +4,7 @@
 //! fall back or report that it is not supported; nothing is passed to a kernel that never heard of
 //! the device.
 
+use crate::descriptors;
 use crate::gid::Device;
 use crate::sys;
 use ferroce_cabi::ibv_gid;
@@ -60,6 +61,7 @@ pub(crate) unsafe fn write(command: *const c_void, len: usize) -> Result<usize, 
         return Err(unsafe { *libc::__errno_location() });
     }
 
+    descriptors::set_completions(fd);
     // SAFETY: the response address is writable, as the caller promises.
     unsafe {
         response.write_unaligned(Response {

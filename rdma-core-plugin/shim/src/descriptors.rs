@@ -19,6 +19,8 @@ const ISSM: u32 = UMAD + 1;
 const CLOSED: u32 = 1 << 18;
 /// The entry of a netlink socket, with the options that are set below.
 const NETLINK: u32 = 1 << 19;
+/// The entry of a completion channel.
+const COMPLETIONS: u32 = 1 << 20;
 
 /// For each descriptor 0, the number of its uverbs device plus one, or one of the above.
 static KINDS: [AtomicU32; SIZE] = [const { AtomicU32::new(0) }; SIZE];
@@ -47,6 +49,12 @@ pub(crate) fn rdma_cm(fd: c_int) -> Option<u16> {
 #[inline]
 pub(crate) fn umad(fd: c_int) -> bool {
     kind(fd) == Some(UMAD)
+}
+
+/// Is this descriptor a completion channel, by the table?
+#[inline]
+pub(crate) fn completions(fd: c_int) -> bool {
+    kind(fd) == Some(COMPLETIONS)
 }
 
 /// The options that are set of a descriptor that is a netlink socket, by the table.
@@ -83,6 +91,11 @@ pub(crate) fn set_umad(fd: c_int, umad: bool) -> bool {
 /// for it.
 pub(crate) fn set_netlink(fd: c_int, options: u16) -> bool {
     set_kind(fd, NETLINK | u32::from(options))
+}
+
+/// Enters a new descriptor as a completion channel, if the table has room for it.
+pub(crate) fn set_completions(fd: c_int) {
+    set_kind(fd, COMPLETIONS);
 }
 
 fn set_kind(fd: c_int, kind: u32) -> bool {
@@ -170,6 +183,12 @@ mod tests {
         assert!(rdma_cm(65_005).is_none() && netlink(65_004).is_none());
         closing(65_005);
         assert_eq!(netlink(65_005), None);
+
+        set_completions(65_006);
+        assert!(completions(65_006) && !device_socket(65_006) && uverbs(65_006).is_none());
+        assert!(!umad(65_006) && rdma_cm(65_006).is_none() && netlink(65_006).is_none());
+        closing(65_006);
+        assert!(!completions(65_006) && !completions(-1));
     }
 
     #[test]

@@ -8,7 +8,7 @@ pub(crate) mod table;
 
 use crate::image::{self, IMAGE, Rewritten};
 use crate::next::call_next;
-use crate::{command, descriptors, interfaces, rdma_cm, stand_in, sys, umad};
+use crate::{command, completions, descriptors, interfaces, rdma_cm, stand_in, sys, umad};
 use libc::{
     DIR, FILE, c_char, c_int, c_uint, c_ulong, c_void, dirent, dirent64, ifaddrs, mode_t, size_t,
     ssize_t,
@@ -291,6 +291,9 @@ pub(crate) unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, count: size_t)
     if let Some(n) = unsafe { read_umad(fd, buf, count) } {
         return n;
     }
+    if let Some(errno) = completions::before_read(fd) {
+        return sys::fail(errno) as ssize_t;
+    }
     call_next!(read(fd => c_int, buf => *mut c_void, count => size_t) -> ssize_t, -1)
 }
 
@@ -308,6 +311,9 @@ pub(crate) unsafe extern "C" fn __read_chk(
         // SAFETY: the caller's buffer.
         if let Some(n) = unsafe { read_umad(fd, buf, count) } {
             return n;
+        }
+        if let Some(errno) = completions::before_read(fd) {
+            return sys::fail(errno) as ssize_t;
         }
     }
     call_next!(__read_chk(fd => c_int, buf => *mut c_void, count => size_t, room => size_t) -> ssize_t, -1)

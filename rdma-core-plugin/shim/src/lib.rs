@@ -22,6 +22,7 @@ mod answers;
 mod carrier;
 mod channels;
 mod command;
+mod completions;
 mod descriptors;
 mod gid;
 mod image;

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use ferroce_transport::{AtomicTime, Duration, Time};
 
 use crate::progress::arrivals::Arrivals;
+use crate::progress::awake::Awake;
 use crate::progress::futex;
 use crate::progress::sleep::Sleep;
 use crate::progress::timers;
@@ -38,6 +39,7 @@ pub(crate) struct Driver {
     event: OwnedFd,
     /// What the helper received, for threads that wait for it.
     pub(crate) arrivals: Arrivals,
+    pub(super) awake_waits: Awake,
     /// Without a helper the application has the turn for good.
     pub(crate) has_helper: bool,
 }
@@ -56,6 +58,7 @@ impl Driver {
         let first = if has_helper { turn::HELPER } else { turn::APP };
         Driver {
             arrivals: Arrivals::default(),
+            awake_waits: Awake::default(),
             has_helper,
             turn: Turn::new(AtomicU32::new(first), AtomicU32::new(0)),
             empty_polls: AtomicU32::new(0),
@@ -127,6 +130,7 @@ impl Driver {
             naps.another(now, self.polled_at.load())
         });
 
+        self.awake_waits.has_gone();
         taking_back(&|| {
             self.empty_polls.store(0, Ordering::Relaxed);
             if self.turn.take() {

@@ -17,8 +17,9 @@ use crate::locks;
 use crate::progress::timers::{self, Alarm, Alarmed, Alarms};
 use crate::verbs::arming::Arming;
 use crate::verbs::async_events::AsyncEvents;
+use crate::verbs::channel::Channel;
 use crate::verbs::entries::{Entries, Entry, Lent};
-use crate::verbs::events::{Delivered, EventPipe};
+use crate::verbs::events::Delivered;
 use crate::verbs::wc::{TagInfo, Wc};
 
 /// `IBV_EVENT_CQ_ERR`
@@ -66,7 +67,7 @@ pub(crate) struct Fixed {
     pub(crate) handle: u32,
     /// What events name the queue by.
     pub(crate) cookie: u64,
-    pub(crate) channel: Option<Arc<EventPipe<8>>>,
+    pub(crate) channel: Option<Arc<Channel>>,
     /// Its context's.
     pub(crate) events: Arc<AsyncEvents>,
     /// Its context's, of completions.

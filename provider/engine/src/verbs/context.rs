@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::hca::Hca;
 use crate::instrument::watch::{Call, Watch};
 use crate::verbs::async_events::AsyncEvents;
-use crate::verbs::events::Channels;
+use crate::verbs::channel::Channels;
 use crate::verbs::handles::Handles;
 use crate::verbs::limits;
 

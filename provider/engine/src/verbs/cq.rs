@@ -70,20 +70,21 @@ impl Context {
     pub fn create_cq_with(self: &Arc<Self>, init: CqInit) -> Result<Arc<Cq>> {
         self.hca().allows(Verb::CreateCq)?;
         check_size(init.cqe, init.memory.as_ref())?;
-        let channel = init.channel.map(|fd| self.channels.attach(fd));
-        let channel = channel.transpose()?;
         let hca = self.hca();
         if init.vector >= hca.vectors() {
             return Err(Error::Invalid(
                 "comp_vector is not below the device's num_comp_vectors",
             ));
         }
+        let lane = hca.lane(init.vector);
+        let receiver = Arc::downgrade(&lane);
+        let attach = |fd| self.channels.attach(fd, receiver.clone());
+        let channel = init.channel.map(attach).transpose()?;
         hca.count.cq.take(limits::MAX_CQ, "completion queues")?;
         if let Some(pd) = &init.pd {
             pd.add_user();
         }
 
-        let lane = hca.lane(init.vector);
         let of = Fixed {
             handle: hca.new_handle(),
             cookie: init.cookie,
@@ -163,7 +164,7 @@ impl Cq {
     /// Before the first poll after an event there is none: that event stands for what is there.
     pub fn req_notify(&self, solicited_only: bool) -> Result<()> {
         self.completions.arm(solicited_only);
-        self.lane.app_will_sleep();
+        self.lane.app_asks_for_event();
         Ok(())
     }
 

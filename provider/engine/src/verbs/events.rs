@@ -7,8 +7,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::sync::{Arc, Weak};
+use std::os::unix::fs::OpenOptionsExt;
 
 use parking_lot::Mutex;
 
@@ -76,30 +75,6 @@ impl<const N: usize> EventPipe<N> {
     }
 }
 
-/// The completion channels of a context, each by its pipe's inode. All queues on a channel share
-/// one way into it: while one takes its events back, another must neither miss its own nor write
-/// between.
-#[derive(Default)]
-pub(crate) struct Channels(Mutex<Vec<(u64, Weak<EventPipe<8>>)>>);
-
-impl Channels {
-    /// The way into the channel behind `fd`.
-    pub(crate) fn attach(&self, fd: RawFd) -> Result<Arc<EventPipe<8>>> {
-        let inode = std::fs::metadata(format!("/proc/self/fd/{fd}"))
-            .map_err(|e| Error::io("looking at the event channel", e))?
-            .ino();
-        let mut known = self.0.lock();
-        known.retain(|(_, pipe)| pipe.strong_count() != 0);
-        let found = known.iter().find(|(i, _)| *i == inode);
-        if let Some(pipe) = found.and_then(|(_, pipe)| pipe.upgrade()) {
-            return Ok(pipe);
-        }
-        let pipe = Arc::new(EventPipe::attach(fd)?);
-        known.push((inode, Arc::downgrade(&pipe)));
-        Ok(pipe)
-    }
-}
-
 /// A pipe with a single descriptor open for both directions.
 pub(super) fn pipe_rdwr() -> Result<OwnedFd> {
     let mut fds = [0; 2];
@@ -150,22 +125,5 @@ mod tests {
             assert_eq!(u64::from_ne_bytes(r), want);
         }
         assert_eq!(pipe.take_back(|_| true), 0);
-    }
-
-    #[test]
-    fn one_way_into_a_channel_for_all_its_queues() {
-        let (a, b) = (pipe_rdwr().unwrap(), pipe_rdwr().unwrap());
-        let channels = Channels::default();
-        let first = channels.attach(a.as_raw_fd()).unwrap();
-        let copy = a.try_clone().unwrap();
-        assert!(Arc::ptr_eq(
-            &first,
-            &channels.attach(copy.as_raw_fd()).unwrap()
-        ));
-        assert!(!Arc::ptr_eq(
-            &first,
-            &channels.attach(b.as_raw_fd()).unwrap()
-        ));
-        assert!(channels.attach(-1).is_err());
     }
 }

@@ -33,6 +33,7 @@ pub(crate) const PROGRAMS: &[&str] = &[
     "in_a_row",
     "tags",
     "vectors",
+    "awake",
 ];
 
 pub(crate) fn cases() -> Vec<Case> {
