@@ -107,10 +107,11 @@ fn ends_a_read(signal: c_int) -> bool {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // SAFETY: what was before, of this thread. Handlers run in the first call.
+        // SAFETY: what was before, of this thread. Handlers run in the last call, and may not come
+        // back.
         unsafe {
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, null_mut());
             pthread_setcancelstate(self.cancel_state, null_mut());
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, null_mut());
         }
     }
 }

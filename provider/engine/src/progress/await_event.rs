@@ -16,6 +16,12 @@ impl Receives for Hca {
         self.alive() && self.driver.has_helper && !self.crowd.is_suspected()
     }
 
+    fn will_sleep(&self) {
+        if self.alive() && self.driver.awake_waits.goes() {
+            self.app_will_sleep();
+        }
+    }
+
     fn wait_awake(&self, patience: Duration, has_come: &dyn Fn() -> bool) -> Outcome {
         if !self.driver.awake_waits.begin() {
             return Outcome::Cut;

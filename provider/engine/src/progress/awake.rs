@@ -29,6 +29,11 @@ impl Awake {
         self.is_back_soon.load(Ordering::Relaxed)
     }
 
+    /// A thread is going to sleep. Whether it is the one that was likely to wait awake instead.
+    pub(super) fn goes(&self) -> bool {
+        !self.has_one.load(Ordering::Relaxed) && self.is_back_soon.swap(false, Ordering::Relaxed)
+    }
+
     /// The helper receives again: nobody has been back.
     pub(super) fn has_gone(&self) {
         self.is_back_soon.store(false, Ordering::Relaxed);

@@ -30,6 +30,8 @@ const REGISTER: std::time::Duration = std::time::Duration::from_millis(10);
 pub(crate) trait Receives: Send + Sync {
     /// Whether a thread may receive by itself while it waits for an event.
     fn may_wait_awake(&self) -> bool;
+    /// A thread that may have waited awake before is about to sleep.
+    fn will_sleep(&self);
     /// Receives until an event has come, but no longer than `patience`.
     fn wait_awake(&self, patience: Duration, has_come: &dyn Fn() -> bool) -> Outcome;
 }
@@ -122,6 +124,8 @@ impl Receives for Nobody {
         false
     }
 
+    fn will_sleep(&self) {}
+
     fn wait_awake(&self, _: Duration, _: &dyn Fn() -> bool) -> Outcome {
         Outcome::Cut
     }
@@ -171,7 +175,7 @@ impl AwakeWait {
         // In a forked child another thread of the parent's may have it, for good.
         let channel = BY_FD.try_read()?.get(&fd)?.upgrade()?;
         let receiver = channel.receiver.try_lock()?.upgrade()?;
-        if !receiver.may_wait_awake() || channel.has_waiter.swap(true, Ordering::Acquire) {
+        if channel.has_waiter.swap(true, Ordering::Acquire) {
             return None;
         }
 
@@ -181,13 +185,25 @@ impl AwakeWait {
             receiver,
             patience: Duration::ZERO,
         };
-        let now = timers::now();
-        let patience = {
-            let mut habit = wait.channel.habit.try_lock()?;
-            habit.reads(now, is_readable(fd))?
-        };
-        wait.patience = patience;
-        blocks(fd).then_some(wait)
+        let has_event = is_readable(fd);
+        let patience = wait
+            .channel
+            .habit
+            .try_lock()?
+            .reads(timers::now(), has_event);
+        if has_event {
+            return None;
+        }
+        match patience {
+            Some(patience) if wait.receiver.may_wait_awake() && blocks(fd) => {
+                wait.patience = patience;
+                Some(wait)
+            }
+            _ => {
+                wait.receiver.will_sleep();
+                None
+            }
+        }
     }
 
     /// Receives until there is an event, for a moment at most. Returns whether there is one.
@@ -236,11 +252,16 @@ mod tests {
         event_at: u32,
         channel: Mutex<Weak<Channel>>,
         permits: AtomicBool,
+        sleeps: AtomicU32,
     }
 
     impl Receives for Device {
         fn may_wait_awake(&self) -> bool {
             self.permits.load(Ordering::Relaxed)
+        }
+
+        fn will_sleep(&self) {
+            self.sleeps.fetch_add(1, Ordering::Relaxed);
         }
 
         fn wait_awake(&self, _: Duration, has_come: &dyn Fn() -> bool) -> Outcome {
@@ -261,6 +282,7 @@ mod tests {
             event_at,
             channel: Mutex::new(Weak::new()),
             permits: AtomicBool::new(true),
+            sleeps: AtomicU32::new(0),
         })
     }
 
@@ -299,6 +321,8 @@ mod tests {
         // Nothing is known yet.
         assert!(AwakeWait::worth(fd.as_raw_fd()).is_none());
         assert!(AwakeWait::worth(-1).is_none());
+        let slept = |times| assert_eq!(device.sleeps.load(Ordering::Relaxed), times);
+        slept(1);
         events_follow_closely(&channel);
         let wait = AwakeWait::worth(fd.as_raw_fd()).unwrap();
         // One thread at a time.
@@ -308,16 +332,19 @@ mod tests {
         assert!(AwakeWait::worth(fd.as_raw_fd()).unwrap().wait());
         // The event is there.
         assert!(AwakeWait::worth(fd.as_raw_fd()).is_none());
+        slept(1);
         assert_eq!(channel.take_back(|_| true), 1);
         assert!(AwakeWait::worth(fd.as_raw_fd()).is_some());
 
         device.permits.store(false, Ordering::Relaxed);
         assert!(AwakeWait::worth(fd.as_raw_fd()).is_none());
+        slept(2);
         device.permits.store(true, Ordering::Relaxed);
 
         // SAFETY: a descriptor of ours.
         unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
         assert!(AwakeWait::worth(fd.as_raw_fd()).is_none());
+        slept(3);
     }
 
     #[test]
