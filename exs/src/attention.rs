@@ -117,8 +117,7 @@ impl Attention {
 
     /// Whether the progress thread need not ask for events, as somebody else will.
     pub(crate) fn attended(&self) -> bool {
-        self.lookers.load(SeqCst) > 0
-            || (self.watched.load(SeqCst) && self.sleepers.load(SeqCst) == 0)
+        self.looked_for() || (self.watched.load(SeqCst) && self.sleepers.load(SeqCst) == 0)
     }
 }
 
@@ -153,7 +152,7 @@ impl Watcher {
         let looks = attention.looks.load(SeqCst);
         match self.next {
             Some((when, _)) if now < when => return (false, Some(when - now)),
-            Some((_, seen)) if seen == looks && attention.lookers.load(SeqCst) == 0 => {
+            Some((_, seen)) if seen == looks && !attention.looked_for() => {
                 self.next = None;
                 // Whoever leaves from here on says so anew.
                 attention.watched.store(false, SeqCst);

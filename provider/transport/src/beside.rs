@@ -5,9 +5,9 @@ use crate::tuning::ACK_COMPANY;
 use crate::{Host, Qp, Sink, Time, TransmitOpts};
 
 impl Qp {
-    /// Sends requests, and beside the first of them the ACK that is owed, if any. It is never
-    /// behind the last packet of a long one: where a peer sleeps until there is a completion, that
-    /// of its own request is the first of the two, as with adapters, which answer at once.
+    /// Sends requests, and beside the first of them the ACK that is owed. It is never behind the
+    /// last packet of a long one: where a peer sleeps until there is a completion, that of its own
+    /// request is the first of the two, as with adapters, which answer at once.
     pub(crate) fn send_beside_ack<H: Host, S: Sink>(
         &mut self,
         now: Time,

@@ -227,7 +227,7 @@ impl Qp {
             budget = Budget::of(opts.budget / 4).in_stretches_of(opts.stretch);
         }
 
-        let more = match hold {
+        let more = match hold && self.has_pending_ack() {
             false => self.send_requests(now, opts.window, &mut budget, host, sink),
             true => self.send_beside_ack(now, opts, budget, host, sink),
         };

@@ -263,13 +263,14 @@ pub(crate) unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: size
     }
 }
 
-/// Reads from a descriptor that is a umad file; `None`: it is none.
+/// What comes of a read without the next library: of a umad file, or of a completion channel for
+/// which a signal ended the wait. `None`: it is to be done.
 ///
 /// # Safety
 /// The buffer is writable.
-unsafe fn read_umad(fd: c_int, buf: *mut c_void, count: size_t) -> Option<ssize_t> {
+unsafe fn read_instead(fd: c_int, buf: *mut c_void, count: size_t) -> Option<ssize_t> {
     if !descriptors::umad(fd) {
-        return None;
+        return completions::before_read(fd).map(|errno| sys::fail(errno) as ssize_t);
     }
     // SAFETY: as the caller promises.
     match unsafe { umad::read(fd, buf, count) } {
@@ -288,11 +289,8 @@ unsafe fn read_umad(fd: c_int, buf: *mut c_void, count: size_t) -> Option<ssize_
 #[cfg_attr(test, allow(dead_code))]
 pub(crate) unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, count: size_t) -> ssize_t {
     // SAFETY: the caller's buffer.
-    if let Some(n) = unsafe { read_umad(fd, buf, count) } {
+    if let Some(n) = unsafe { read_instead(fd, buf, count) } {
         return n;
-    }
-    if let Some(errno) = completions::before_read(fd) {
-        return sys::fail(errno) as ssize_t;
     }
     call_next!(read(fd => c_int, buf => *mut c_void, count => size_t) -> ssize_t, -1)
 }
@@ -309,11 +307,8 @@ pub(crate) unsafe extern "C" fn __read_chk(
 ) -> ssize_t {
     if count <= room {
         // SAFETY: the caller's buffer.
-        if let Some(n) = unsafe { read_umad(fd, buf, count) } {
+        if let Some(n) = unsafe { read_instead(fd, buf, count) } {
             return n;
-        }
-        if let Some(errno) = completions::before_read(fd) {
-            return sys::fail(errno) as ssize_t;
         }
     }
     call_next!(__read_chk(fd => c_int, buf => *mut c_void, count => size_t, room => size_t) -> ssize_t, -1)

@@ -27,21 +27,16 @@ impl Receives for Hca {
             return Outcome::Cut;
         }
 
-        let until = timers::now() + patience;
-        let outcome = loop {
-            self.poll_from_app();
-            if has_come() {
-                break Outcome::Paid;
-            }
-            if self.crowd.is_suspected() {
-                break Outcome::Crowded;
-            }
-            if !self.alive() {
-                break Outcome::Cut;
-            }
-            if timers::now() >= until {
-                break Outcome::InVain;
-            }
+        let is_over = || has_come() || self.crowd.is_suspected() || !self.alive();
+        self.poll_until(timers::now() + patience, is_over);
+        let outcome = if has_come() {
+            Outcome::Paid
+        } else if self.crowd.is_suspected() {
+            Outcome::Crowded
+        } else if !self.alive() {
+            Outcome::Cut
+        } else {
+            Outcome::InVain
         };
 
         let paid = outcome == Outcome::Paid;

@@ -74,7 +74,7 @@ impl Hca {
     }
 
     /// Receives, and offers the processor, until something is as it should be.
-    fn poll_until(&self, until: Time, is_so: impl Fn() -> bool) -> bool {
+    pub(super) fn poll_until(&self, until: Time, is_so: impl Fn() -> bool) -> bool {
         while !is_so() {
             if timers::now() >= until {
                 return false;

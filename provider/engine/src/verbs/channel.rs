@@ -41,8 +41,8 @@ pub(crate) struct Channel {
     pipe: EventPipe<8>,
     /// Events that were written, modulo 2^32.
     written: AtomicU32,
-    /// Gone where its queues have several.
-    receiver: Mutex<Weak<dyn Receives>>,
+    /// None where its queues have several.
+    receiver: Mutex<Option<Weak<dyn Receives>>>,
     /// A thread waits awake.
     has_waiter: AtomicBool,
     habit: Mutex<Habit>,
@@ -82,7 +82,7 @@ impl Channel {
         let channel = Arc::new(Channel {
             pipe: EventPipe::attach(fd)?,
             written: AtomicU32::new(0),
-            receiver: Mutex::new(receiver),
+            receiver: Mutex::new(Some(receiver)),
             has_waiter: AtomicBool::new(false),
             habit: Mutex::default(),
         });
@@ -98,9 +98,7 @@ impl Channel {
     /// Another queue, too, has it, for which that one receives.
     fn is_also(&self, receiver: &Weak<dyn Receives>) {
         let mut known = self.receiver.lock();
-        if !known.ptr_eq(receiver) {
-            *known = Weak::<Nobody>::new();
-        }
+        *known = known.take().filter(|one| one.ptr_eq(receiver));
     }
 
     /// Queues one event (see [`EventPipe::push`]).
@@ -113,21 +111,6 @@ impl Channel {
     /// Takes unread events back (see [`EventPipe::take_back`]).
     pub(crate) fn take_back(&self, mine: impl Fn(&[u8; 8]) -> bool) -> u32 {
         self.pipe.take_back(mine)
-    }
-}
-
-/// Stands for no receiver.
-struct Nobody;
-
-impl Receives for Nobody {
-    fn may_wait_awake(&self) -> bool {
-        false
-    }
-
-    fn will_sleep(&self) {}
-
-    fn wait_awake(&self, _: Duration, _: &dyn Fn() -> bool) -> Outcome {
-        Outcome::Cut
     }
 }
 
@@ -174,7 +157,7 @@ impl AwakeWait {
     pub fn worth(fd: RawFd) -> Option<AwakeWait> {
         // In a forked child another thread of the parent's may have it, for good.
         let channel = BY_FD.try_read()?.get(&fd)?.upgrade()?;
-        let receiver = channel.receiver.try_lock()?.upgrade()?;
+        let receiver = channel.receiver.try_lock()?.as_ref()?.upgrade()?;
         if channel.has_waiter.swap(true, Ordering::Acquire) {
             return None;
         }
