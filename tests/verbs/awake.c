@@ -4,14 +4,11 @@
 // does instead of sleeping, signals and cancellation do to it what they do to one that sleeps.
 
 #include "endpoint.h"
+#include "interrupter.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
 // What makes the next wait one that is expected to be short.
 enum { WARM_UP = 40 };
@@ -24,22 +21,6 @@ static void setup(void)
 	struct options there = {0}, here = {.channel = true};
 
 	endpoint = open_pair(&here, &there, NULL, &remote);
-}
-
-static void sleep_us(unsigned us)
-{
-	nanosleep(&(struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000L}, NULL);
-}
-
-// As exactly as can be: what does not sleep does so for some 50 us.
-static void spin_us(unsigned us)
-{
-	struct timespec start, now;
-
-	clock_gettime(CLOCK_MONOTONIC, &start);
-	do
-		clock_gettime(CLOCK_MONOTONIC, &now);
-	while ((now.tv_sec - start.tv_sec) * 1000000000L + now.tv_nsec - start.tv_nsec < us * 1000L);
 }
 
 static int get_event(void)
@@ -73,49 +54,6 @@ static void warm_up(void)
 	}
 }
 
-static atomic_int handled;
-
-static void handler(int signal)
-{
-	(void)signal;
-	atomic_fetch_add(&handled, 1);
-}
-
-static void handle(int flags)
-{
-	struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
-
-	CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
-}
-
-static pthread_t reader;
-// Of the reader's wait: 0 there is none, 1 it begins, 2 it is over.
-static atomic_int waits;
-static unsigned delay;
-static int sent;
-
-static void wait_for(int wanted)
-{
-	while (atomic_load(&waits) != wanted)
-		sched_yield();
-}
-
-// A signal that comes before the read sleeps, or is said to, is lost to it. So there are more.
-static void *interrupt(void *unused)
-{
-	(void)unused;
-	wait_for(1);
-	spin_us(delay);
-	for (sent = 1;; sent++) {
-		CHECK_EQ(pthread_kill(reader, SIGUSR1), 0);
-		for (int i = 0; i < 40; i++) {
-			if (atomic_load(&waits) == 2)
-				return NULL;
-			sleep_us(500);
-		}
-	}
-}
-
 static void a_signal_ends_the_wait(void)
 {
 	enum { ROUNDS = 200 };
@@ -123,20 +61,13 @@ static void a_signal_ends_the_wait(void)
 
 	setup();
 	handle(0);
-	reader = pthread_self();
 	for (int round = 0; round < ROUNDS; round++) {
-		pthread_t other;
-
 		warm_up();
 		arm();
-		delay = 5 + round % 20 * 3;
-		atomic_store(&waits, 0);
-		CHECK_EQ(pthread_create(&other, NULL, interrupt, NULL), 0);
-		atomic_store(&waits, 1);
+		begin_wait(interrupt, 5 + round % 20 * 3);
 		int result = get_event(), why = errno;
 
-		atomic_store(&waits, 2);
-		CHECK_EQ(pthread_join(other, NULL), 0);
+		end_wait();
 		CHECK(result == -1 && why == EINTR, "%d, %s", result, strerror(why));
 		CHECK_EQ(atomic_exchange(&handled, 0), sent);
 		again += sent > 1;
@@ -153,7 +84,7 @@ static void *signal_and_write(void *unused)
 	(void)unused;
 	wait_for(1);
 	spin_us(delay);
-	CHECK_EQ(pthread_kill(reader, SIGUSR1), 0);
+	CHECK_EQ(pthread_kill(waiter, SIGUSR1), 0);
 	sleep_us(2000);
 	write_one(0);
 	return NULL;
@@ -163,18 +94,12 @@ static void a_handler_that_restarts_does_not(void)
 {
 	setup();
 	handle(SA_RESTART);
-	reader = pthread_self();
 	for (int round = 0; round < 50; round++) {
-		pthread_t other;
-
 		warm_up();
 		arm();
-		delay = round * 2;
-		atomic_store(&waits, 0);
-		CHECK_EQ(pthread_create(&other, NULL, signal_and_write, NULL), 0);
-		atomic_store(&waits, 1);
+		begin_wait(signal_and_write, round * 2);
 		CHECK_EQ(get_event(), 0);
-		CHECK_EQ(pthread_join(other, NULL), 0);
+		end_wait();
 		CHECK_EQ(atomic_exchange(&handled, 0), 1);
 		expect_wc(endpoint->send_cq, 0, IBV_WC_SUCCESS);
 	}
@@ -194,7 +119,6 @@ static void a_thread_is_cancelled(void)
 {
 	setup();
 	for (int round = 0; round < 50; round++) {
-		pthread_t other;
 		void *result;
 
 		atomic_store(&waits, 0);

@@ -4,6 +4,7 @@
 // waiting, what interrupts it, who may use a channel, its end, and having no more descriptors.
 
 #include "cm_ids.h"
+#include "interrupter.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -184,6 +185,69 @@ static void waiting_is_interrupted(void)
 	CHECK(rdma_get_cm_event(channel, &event) == -1 && errno == EINTR, "%s", strerror(errno));
 }
 
+// A thread that has just taken a step of a connection does not sleep at first.
+static void waiting_for_an_answer_is_interrupted(void)
+{
+	enum { ROUNDS = 100 };
+	struct pair p;
+	int again = 0;
+
+	prepare(&p);
+	handle(0);
+	for (int round = 0; round < ROUNDS; round++) {
+		struct rdma_cm_event *event;
+
+		p.active = connecting(p.client, &p.address);
+		begin_wait(interrupt, 5 + round % 20 * 10);
+		int result = rdma_get_cm_event(p.client, &event), why = errno;
+
+		end_wait();
+		CHECK(result == -1 && why == EINTR, "%d, %s", result, strerror(why));
+		CHECK_EQ(atomic_exchange(&handled, 0), sent);
+		again += sent > 1;
+		p.passive = requested(p.server);
+		CHECK_EQ(rdma_destroy_id(p.active), 0);
+		CHECK_EQ(rdma_destroy_id(p.passive), 0);
+	}
+	CHECK(again <= ROUNDS / 10, "%d of %d first signals did not end the wait", again, ROUNDS);
+}
+
+// The id of the request that is not answered yet.
+static struct rdma_cm_id *asking;
+
+static void *signal_and_reject(void *unused)
+{
+	(void)unused;
+	wait_for(1);
+	spin_us(delay);
+	CHECK_EQ(pthread_kill(waiter, SIGUSR1), 0);
+	sleep_us(2000);
+	CHECK(!rdma_reject(asking, NULL, 0), "rdma_reject: %s", strerror(errno));
+	return NULL;
+}
+
+static void a_handler_that_restarts_does_not(void)
+{
+	struct pair p;
+
+	prepare(&p);
+	handle(SA_RESTART);
+	for (int round = 0; round < 50; round++) {
+		struct rdma_cm_event *event;
+
+		p.active = connecting(p.client, &p.address);
+		asking = requested(p.server);
+		begin_wait(signal_and_reject, round * 4);
+		CHECK(!rdma_get_cm_event(p.client, &event), "rdma_get_cm_event: %s", strerror(errno));
+		CHECK_EQ(event->event, RDMA_CM_EVENT_REJECTED);
+		rdma_ack_cm_event(event);
+		end_wait();
+		CHECK_EQ(atomic_exchange(&handled, 0), 1);
+		CHECK_EQ(rdma_destroy_id(p.active), 0);
+		CHECK_EQ(rdma_destroy_id(asking), 0);
+	}
+}
+
 static void a_child_cannot_use_its_parents_channel(void)
 {
 	struct rdma_event_channel *channel = new_channel();
@@ -288,5 +352,6 @@ static void a_closed_channel(void)
 
 #define T(name) {#name, name, 0}
 PROGRAM(T(channels_poll), T(epoll_tells_as_long_as_there_are_events), T(edges_tell_once_of_what_is_new), T(no_edge_is_missing),
-	T(waiting_is_interrupted), T(a_child_cannot_use_its_parents_channel), T(no_more_descriptors),
+	T(waiting_is_interrupted), T(waiting_for_an_answer_is_interrupted), T(a_handler_that_restarts_does_not),
+	T(a_child_cannot_use_its_parents_channel), T(no_more_descriptors),
 	T(ending_with_a_thread_at_the_channel), T(a_closed_channel))

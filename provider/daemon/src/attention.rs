@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 /// How long it waits awake.
-pub(crate) const AWAKE: Duration = Duration::from_micros(100);
+pub(crate) const AWAKE: Duration = Duration::from_micros(150);
 /// So often in vain. Then programs have to say something first: what comes from the network must
 /// not keep a processor busy.
 const MOST_IN_VAIN: u8 = 3;

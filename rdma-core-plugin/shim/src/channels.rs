@@ -4,7 +4,7 @@
 use crate::lock::{Guard, Lock};
 use ferroce_cabi::ucma_frame::MAX_CHANNELS;
 use libc::pid_t;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// One channel.
 pub(crate) struct Channel {
@@ -13,6 +13,8 @@ pub(crate) struct Channel {
     owner: AtomicI32,
     taken: AtomicU32,
     inode: AtomicU64,
+    /// A peer's answer to a step of a connection is due.
+    is_due: AtomicBool,
     lock: Lock,
 }
 
@@ -22,6 +24,7 @@ static CHANNELS: [Channel; MAX_CHANNELS] = [const {
         owner: AtomicI32::new(0),
         taken: AtomicU32::new(0),
         inode: AtomicU64::new(0),
+        is_due: AtomicBool::new(false),
         lock: Lock::new(),
     }
 }; MAX_CHANNELS];
@@ -35,6 +38,7 @@ impl Channel {
     /// It is new, and process `owner`'s.
     pub(crate) fn open(&self, owner: pid_t, inode: u64) {
         self.lock.reset();
+        self.is_due.store(false, Ordering::Relaxed);
         self.taken.store(0, Ordering::Relaxed);
         self.inode.store(inode, Ordering::Relaxed);
         self.owner.store(owner, Ordering::Release);
@@ -63,5 +67,15 @@ impl Channel {
     /// Some more have been taken, under the lock.
     pub(crate) fn add_taken(&self, n: u32) {
         self.taken.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// A peer's answer to a step of a connection is due.
+    pub(crate) fn expect_answer(&self) {
+        self.is_due.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether one is, once.
+    pub(crate) fn take_due(&self) -> bool {
+        self.is_due.load(Ordering::Relaxed) && self.is_due.swap(false, Ordering::Relaxed)
     }
 }

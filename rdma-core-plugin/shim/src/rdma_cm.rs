@@ -6,6 +6,7 @@
 //! are carried to ferroced, unless the answer came along with an event. As with the kernel, a
 //! forked child can close the descriptor but not use it (`EACCES`).
 
+mod awake;
 mod fetch;
 mod index;
 mod post;
@@ -142,6 +143,9 @@ pub(crate) unsafe fn write(
                 None => call.carry(&header),
             },
         };
+        if done == Some(Ok(())) && awake::is_answered(&header, body) {
+            channel.expect_answer();
+        }
         if next::is_late() && done == Some(Ok(())) {
             index::conceal(&header, body, &call.answer);
         }

@@ -163,11 +163,6 @@ pub(crate) fn recvmsg(fd: c_int, message: &mut msghdr, flags: c_int) -> Result<u
     }
 }
 
-/// Takes a message out of a socket and throws it away, without waiting; `false`: there was none.
-pub(crate) fn drop_message(fd: c_int) -> bool {
-    receive(fd, &mut [], libc::MSG_DONTWAIT).is_ok()
-}
-
 /// Whether a socket's other end has closed, or does within `wait`, whatever is left to read.
 pub(crate) fn is_abandoned(fd: c_int, wait: Duration) -> bool {
     let mut poll = libc::pollfd {
@@ -196,35 +191,10 @@ fn timespec(time: Duration) -> libc::timespec {
     }
 }
 
-/// Waits until a socket has a message, which stays there; `false`: none will come. A non-blocking
-/// socket does not wait, and a signal ends the wait if its handler does not ask for more (`EINTR`).
-/// The error is an errno.
-pub(crate) fn wait_for_message(fd: c_int) -> Result<bool, c_int> {
-    receive(fd, &mut [0], libc::MSG_PEEK).map(|n| n > 0)
-}
-
-fn receive(fd: c_int, bytes: &mut [u8], flags: c_int) -> Result<usize, c_int> {
-    // SAFETY: the bytes are writable, and nobody asks who sent them.
-    let n = unsafe {
-        let (base, len) = (bytes.as_mut_ptr(), bytes.len());
-        libc::syscall(libc::SYS_recvfrom, fd, base, len, flags, 0usize, 0usize)
-    };
-    usize::try_from(n).map_err(|_| errno())
-}
-
-/// Receives a datagram into memory of the program's. The error is an errno.
-///
-/// # Safety
-/// The memory may be written.
-pub(crate) unsafe fn receive_raw(
-    fd: c_int,
-    base: *mut c_void,
-    len: usize,
-    flags: c_int,
-) -> Result<usize, c_int> {
-    // SAFETY: as the caller promises; the kernel checks the addresses, and nobody asks who sent it.
-    let n = unsafe { libc::syscall(libc::SYS_recvfrom, fd, base, len, flags, 0usize, 0usize) };
-    usize::try_from(n).map_err(|_| errno())
+/// Lets others have this processor who wait for it.
+pub(crate) fn offer_processor() {
+    // SAFETY: this has no arguments.
+    unsafe { libc::syscall(libc::SYS_sched_yield) };
 }
 
 /// Maps the beginning of a file, to be read; null on failure.
@@ -290,6 +260,13 @@ pub(crate) fn vector_of<T>(value: &T) -> iovec {
         iov_base: (&raw const *value).cast_mut().cast(),
         iov_len: size_of::<T>(),
     }
+}
+
+/// Whether `O_NONBLOCK` is set.
+pub(crate) fn is_nonblocking(fd: c_int) -> bool {
+    // SAFETY: asking for a descriptor's flags touches no memory.
+    let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL, 0) };
+    flags & c_long::from(libc::O_NONBLOCK) != 0
 }
 
 /// Sets `O_NONBLOCK`.

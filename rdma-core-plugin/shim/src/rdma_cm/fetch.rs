@@ -46,6 +46,9 @@ impl Call {
                 }
             }
 
+            if let Err(errno) = self.wait_awake() {
+                break Err(errno);
+            }
             match sys::wait_for_message(self.fd) {
                 Ok(true) => {}
                 // Nothing more will come: ferroced has gone.

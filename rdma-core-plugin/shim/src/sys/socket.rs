@@ -1,7 +1,7 @@
-//! Sockets: making unix ones, their names, options and what is sent with them.
+//! Sockets: making unix ones, their names, options and what is sent and received with them.
 
 use super::{PathBuffer, close, errno, open, raise, sendmsg};
-use libc::{c_char, c_int, iovec, msghdr};
+use libc::{c_char, c_int, c_void, iovec, msghdr};
 use std::ffi::CStr;
 use std::mem::{MaybeUninit, offset_of, size_of};
 
@@ -185,4 +185,45 @@ pub(crate) fn send_with_descriptor(
 /// Asks for room for long datagrams: as much as the system allows.
 pub(crate) fn enlarge_send_buffer(fd: c_int, bytes: c_int) {
     set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes);
+}
+
+/// Takes a message out of a socket and throws it away, without waiting; `false`: there was none.
+pub(crate) fn drop_message(fd: c_int) -> bool {
+    receive(fd, &mut [], libc::MSG_DONTWAIT).is_ok()
+}
+
+/// Waits until a socket has a message, which stays there; `false`: none will come. A non-blocking
+/// socket does not wait, and a signal ends the wait if its handler does not ask for more (`EINTR`).
+/// The error is an errno.
+pub(crate) fn wait_for_message(fd: c_int) -> Result<bool, c_int> {
+    receive(fd, &mut [0], libc::MSG_PEEK).map(|n| n > 0)
+}
+
+/// Whether a socket has a message, or there is something else to be told at once.
+pub(crate) fn has_message(fd: c_int) -> bool {
+    receive(fd, &mut [0], libc::MSG_PEEK | libc::MSG_DONTWAIT) != Err(libc::EAGAIN)
+}
+
+fn receive(fd: c_int, bytes: &mut [u8], flags: c_int) -> Result<usize, c_int> {
+    // SAFETY: the bytes are writable, and nobody asks who sent them.
+    let n = unsafe {
+        let (base, len) = (bytes.as_mut_ptr(), bytes.len());
+        libc::syscall(libc::SYS_recvfrom, fd, base, len, flags, 0usize, 0usize)
+    };
+    usize::try_from(n).map_err(|_| errno())
+}
+
+/// Receives a datagram into memory of the program's. The error is an errno.
+///
+/// # Safety
+/// The memory may be written.
+pub(crate) unsafe fn receive_raw(
+    fd: c_int,
+    base: *mut c_void,
+    len: usize,
+    flags: c_int,
+) -> Result<usize, c_int> {
+    // SAFETY: as the caller promises; the kernel checks the addresses, and nobody asks who sent it.
+    let n = unsafe { libc::syscall(libc::SYS_recvfrom, fd, base, len, flags, 0usize, 0usize) };
+    usize::try_from(n).map_err(|_| errno())
 }

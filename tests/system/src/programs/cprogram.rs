@@ -66,6 +66,7 @@ pub(crate) fn compile_by(name: &str, compiler: &Compiler) -> Result<PathBuf> {
         "harness.h",
         "endpoint.h",
         "full_queues.h",
+        "interrupter.h",
         "own_address.h",
         "cm_ids.h",
     ]
