@@ -9,7 +9,7 @@ use crate::notification::Notification;
 use crate::ping_pong::PingPong;
 use crate::recv_queue::RecvQueue;
 use crate::requester::Requester;
-use crate::responder::Responder;
+use crate::responder::{Incoming, Responder};
 use crate::send_queue::{self, SendQueue, SendWqe};
 use crate::state::QpType;
 use crate::trace::{Traced, failed, is_watched, received};
@@ -261,10 +261,11 @@ impl Qp {
     }
 
     /// Has lately each received message been followed by a request of ours? Then an ACK may wait
-    /// for the next one. Beyond a gap it may wait for a few packets more.
+    /// for the next one, but not in the middle of a message, whose rest may wait for it at the
+    /// peer. Beyond a gap it may wait for a few packets more.
     pub fn ack_deferrable(&self) -> bool {
         match &self.resp.early {
-            None => self.ping_pong.is_likely(),
+            None => self.ping_pong.is_likely() && matches!(self.resp.incoming, Incoming::None),
             Some(early) => !early.is_urgent(),
         }
     }

@@ -1,9 +1,10 @@
 //! What a responder accepts, and how it answers.
 
-use ferroce_sim::tester::{Sent, TT_PSN, Tester, reth, usual};
+use ferroce_sim::tester::{DUT_PSN, Sent, TT_PSN, Tester, reth, usual};
 use ferroce_transport::{Access, QpEvent, QpState, SendFlags, SendOp, WcData, WcOpcode};
 use ferroce_wire::{CreditCode, Ext, NakCode, Syndrome, opcode};
 
+const MTU: u32 = 1024;
 const RW: Access = Access::LOCAL_WRITE
     .union(Access::REMOTE_WRITE)
     .union(Access::REMOTE_READ);
@@ -357,7 +358,7 @@ fn acks_wait_for_a_reply_in_ping_pong() {
             SendFlags::empty(),
         );
         assert_eq!(t.sent().len(), 2 - alone);
-        t.ack(ferroce_sim::tester::DUT_PSN + i, 0);
+        t.ack(DUT_PSN + i, 0);
     }
 
     // Without replies it is over soon; a flush always helps.
@@ -366,4 +367,27 @@ fn acks_wait_for_a_reply_in_ping_pong() {
     }
     assert!(!t.qp.ack_deferrable());
     t.one();
+}
+
+/// `exs_bw` of 1 MiB within a device answers each message with an advert of its next buffer, and its
+/// sender waited for acknowledgements that waited for these: half of the bandwidth.
+#[test]
+fn in_ping_pong_only_the_end_of_a_message_waits_for_a_reply() {
+    let mut t = Tester::new();
+    let (buffer, own) = (t.buffer(MTU + 1, RW), t.buffer(1, RW));
+    t.opts.flush_acks = false;
+    let ext = reth(buffer.va, buffer.key, MTU + 1);
+    for i in 0..20 {
+        let psn = TT_PSN + 2 * i;
+        let piece = vec![1; MTU as usize];
+        t.inject(opcode::RC_WRITE_FIRST, psn, true, ext, &piece);
+        assert_eq!(t.one().bth.opcode, opcode::RC_ACKNOWLEDGE);
+
+        t.inject(opcode::RC_WRITE_LAST, psn + 1, true, Ext::default(), &[1]);
+        let alone = t.sent().len();
+        assert!(i < 6 || alone == 0, "the ACK of message {i} went alone");
+        t.post_flags(1, SendOp::Write { va: 0, rkey: 1 }, own, SendFlags::empty());
+        assert_eq!(t.sent().len(), 2 - alone);
+        t.ack(DUT_PSN + i, 0);
+    }
 }
