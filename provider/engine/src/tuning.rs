@@ -227,7 +227,7 @@ pub(crate) const RING_WINDOW: usize = ferroce_control::RING_BYTES / 5;
 pub(crate) const LONG_RECORD: usize = 4 << 10;
 /// Bytes of long records over which time is taken: a stretch.
 pub(crate) const COPY_STRETCH: u64 = 2 << 20;
-/// Two records that are further apart than this are not of one stretch.
+/// What passes between two records that are further apart than this tells nothing.
 pub(crate) const COPY_PAUSE: Duration = Duration::from_micros(200);
 /// Stretches before the first trial of the other way to copy.
 pub(crate) const COPY_FIRST_TRIAL: u32 = 16;

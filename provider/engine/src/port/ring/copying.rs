@@ -7,7 +7,7 @@
 //! is tried now and then, and taken if it is faster
 //! ([0041](../../../../../docs/decisions/0041-past-the-caches.md)).
 
-use ferroce_transport::Time;
+use ferroce_transport::{Duration, Time};
 
 use crate::memory::guard;
 use crate::tuning::{
@@ -31,12 +31,14 @@ enum Phase {
     Trial(u32, u64),
 }
 
-/// Records one after the other.
+/// Records that were followed by another, and what passed until then.
 #[derive(Clone, Copy, Default)]
 struct Stretch {
-    began: Time,
-    last: Time,
     bytes: u64,
+    took: Duration,
+    /// When the last record began, and its length.
+    last: Time,
+    last_len: u64,
 }
 
 impl Copying {
@@ -69,21 +71,20 @@ impl Copying {
     }
 
     fn choose(&mut self, now: Time, len: u64) -> bool {
-        let Stretch { began, last, bytes } = self.stretch;
-        let goes_on = bytes != 0 && now - last <= COPY_PAUSE;
-        let is_over = bytes >= COPY_STRETCH;
-        if goes_on && is_over {
-            let taken = (now - began).as_nanos() as u64;
-            self.ended(taken.saturating_mul(1000) / bytes);
+        let stretch = &mut self.stretch;
+        // After a pause, as between two messages, it goes on without the record before.
+        let gap = now - stretch.last;
+        if gap <= COPY_PAUSE {
+            stretch.bytes += stretch.last_len;
+            stretch.took += gap;
         }
-        if !goes_on || is_over {
-            self.stretch = Stretch {
-                began: now,
-                ..Stretch::default()
-            };
+        (stretch.last, stretch.last_len) = (now, len);
+
+        let Stretch { bytes, took, .. } = *stretch;
+        if bytes >= COPY_STRETCH {
+            (stretch.bytes, stretch.took) = (0, Duration::ZERO);
+            self.ended((took.as_nanos() as u64).saturating_mul(1000) / bytes);
         }
-        self.stretch.last = now;
-        self.stretch.bytes += len;
         self.past_caches
     }
 
@@ -116,8 +117,6 @@ impl Copying {
 
 #[cfg(test)]
 mod tests {
-    use ferroce_transport::Duration;
-
     use super::*;
 
     /// A transfer of so many bytes in records of 64 KiB, each of which takes what `cost` says of
@@ -164,6 +163,22 @@ mod tests {
         // One record a millisecond: nothing is learned, and nothing tried.
         let share = transfer(&mut copying, Time::from_nanos(1), 1 << 30, |_| 1_000_000);
         assert_eq!(share, 0.0);
+    }
+
+    #[test]
+    fn messages_apart_from_each_other_tell_as_well() {
+        let mut copying = Copying::new();
+        let (mut now, mut past) = (Time::from_nanos(1), 0);
+        // Of 1 MiB, as ib_send_lat has them.
+        for message in 0..1000 {
+            for _ in 0..8 {
+                let way = copying.choose(now, 128 << 10);
+                past += u32::from(way && message >= 100);
+                now += Duration::from_micros(if way { 20 } else { 50 });
+            }
+            now += Duration::from_millis(1);
+        }
+        assert!(past > 9 * 900 * 8 / 10, "{past} records past the caches");
     }
 
     #[test]
