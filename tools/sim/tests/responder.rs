@@ -369,8 +369,8 @@ fn acks_wait_for_a_reply_in_ping_pong() {
     t.one();
 }
 
-/// `exs_bw` of 1 MiB within a device answers each message with an advert of its next buffer, and its
-/// sender waited for acknowledgements that waited for these: half of the bandwidth.
+/// `exs_bw` of 1 MiB within a device answers each message with an advert of its next buffer, and
+/// its sender waited for acknowledgements that waited for these: half of the bandwidth.
 #[test]
 fn in_ping_pong_only_the_end_of_a_message_waits_for_a_reply() {
     let mut t = Tester::new();
