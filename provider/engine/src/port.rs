@@ -82,10 +82,14 @@ pub(crate) trait Outgoing {
     }
 
     /// Sends the stretch that `iov` describes, whose packets are of `mtu` bytes. On an error all of
-    /// it is lost.
+    /// it is lost. It need not arrive before [`show`](Self::show), or before what is sent next.
     fn send_stretch(&self, _iov: &mut [libc::iovec], _mtu: u16) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
+
+    /// Nothing follows for now.
+    #[inline]
+    fn show(&self) {}
 
     /// How many bytes of what nobody acknowledges may go out now, or when to ask again. No port is
     /// run over unless it says so.

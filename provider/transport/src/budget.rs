@@ -32,13 +32,6 @@ impl Budget {
         Budget { stretch, ..self }
     }
 
-    /// Up to so many bytes of what is left, and the rest.
-    pub(crate) fn split(self, bytes: u32) -> (Budget, Budget) {
-        let head = self.left.min(bytes.into());
-        let of = |left| Budget { left, ..self };
-        (of(head), of(self.left - head))
-    }
-
     /// Of `packets` of a message, each of `mtu` bytes, those that may go in one piece: what is left
     /// is room for them. One always may.
     #[inline(always)]

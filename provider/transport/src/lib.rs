@@ -13,7 +13,6 @@
 mod answers;
 #[allow(missing_docs)] // the attributes' names are the verbs' own
 mod attr;
-mod beside;
 mod board;
 mod budget;
 mod completer;

@@ -227,10 +227,13 @@ impl Qp {
             budget = Budget::of(opts.budget / 4).in_stretches_of(opts.stretch);
         }
 
-        let more = match hold && self.has_pending_ack() {
-            false => self.send_requests(now, opts.window, &mut budget, host, sink),
-            true => self.send_beside_ack(now, opts, budget, host, sink),
-        };
+        let sent = self.req.packets;
+        let more = self.send_requests(now, opts.window, &mut budget, host, sink);
+        if hold && self.req.packets != sent {
+            // Behind them, so that a program which looks for its own completion and then for the
+            // message in memory has both of one look.
+            self.send_ack(sink);
+        }
         owing || more
     }
 

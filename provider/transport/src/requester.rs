@@ -285,13 +285,6 @@ impl Qp {
         matches!(self.attr.qp_state, QpState::Rts | QpState::Sqd) && self.req.timers.rnr.is_none()
     }
 
-    /// Bytes of the message that is being sent, or is the next to be; 0 if there is none, or none
-    /// may be sent.
-    pub(crate) fn next_length(&self) -> u32 {
-        let next = self.sq.wqe(self.req.cursor).filter(|_| self.may_send());
-        next.map_or(0, |wqe| wqe.len)
-    }
-
     /// Lets the next request begin, if there is one and it may, and gives it its PSNs.
     fn start_next<H: Host>(&mut self, now: Time, window: u32, host: &mut H) -> bool {
         loop {

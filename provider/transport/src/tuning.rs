@@ -119,7 +119,3 @@ pub(crate) const DCQCN_MIN_RATE: u64 = 10_000_000;
 pub(crate) const DCQCN_MEASURE: Duration = Duration::from_millis(1);
 /// DCQCN: time for which may be sent at once.
 pub(crate) const DCQCN_BURST: Duration = Duration::from_micros(200);
-
-/// Packets of requests in front of an ACK that goes out beside them: with it no more than what
-/// shares a send.
-pub(crate) const ACK_COMPANY: u32 = 14;

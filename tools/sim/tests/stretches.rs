@@ -258,10 +258,10 @@ fn ack_beside(t: &mut Tester, n: u32, len: u32) -> (usize, usize) {
     (at, sent.len())
 }
 
-/// `ib_send_lat -e -s 65536` hung: it takes the first of two events for that of its own request,
-/// whose completion queue has room for one.
+/// `ib_write_lat` of 16 KiB within a device took 260 us: who had seen his own request complete by an
+/// ACK that came first looked at memory only, and received nothing.
 #[test]
-fn an_ack_is_not_behind_the_end_of_a_long_request() {
+fn an_ack_goes_out_right_behind_a_long_request() {
     let mut t = Tester::new();
     t.opts.flush_acks = false;
     t.opts.window = 1 << 20;
@@ -278,11 +278,9 @@ fn an_ack_is_not_behind_the_end_of_a_long_request() {
         ack_beside(t, n, len)
     };
     assert_eq!(ack(&mut t, 1_000), (1, 2));
-    assert_eq!(ack(&mut t, 14 * MTU), (14, 15));
-    assert_eq!(ack(&mut t, 15 * MTU), (14, 16));
-    assert_eq!(ack(&mut t, 40 * MTU), (14, 41));
+    assert_eq!(ack(&mut t, 40 * MTU), (40, 41));
 
     t.opts.stretch = 1 << 16;
     assert_eq!(ack(&mut t, 1_000), (1, 2));
-    assert_eq!(ack(&mut t, 40 * MTU), (0, 2));
+    assert_eq!(ack(&mut t, 40 * MTU), (1, 2));
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use ferroce_control::{Counter, PortCounter};
 use ferroce_transport::Time;
 use ferroce_transport::congestion::buffer_cost;
-use ferroce_wire::{MAX_HEADER, Octets};
+use ferroce_wire::Octets;
 
 use self::counting::count;
 use self::run::Run;
@@ -153,7 +153,8 @@ impl Hca {
                 }
                 Form::Stretch(mtu) => {
                     self.process_stretch(rx, &run, mtu);
-                    take.goes_on(n, bytes.len(), usize::from(mtu) + MAX_HEADER)
+                    // An ACK may have been put in with it.
+                    take.goes_on(n, usize::MAX, 1)
                 }
             }
         };

@@ -92,6 +92,8 @@ pub(crate) struct Run<'a> {
     closed: bool,
     /// There are responses in the run.
     responses: bool,
+    /// A stretch was sent, perhaps not to be seen before something else is.
+    stretched: bool,
 }
 
 /// Runs `f` with a sink and sends what it queued.
@@ -113,10 +115,11 @@ pub(super) fn with_run<R>(
             segment: 0,
             closed: false,
             responses: false,
+            stretched: false,
         };
 
         let r = f(&mut run);
-        run.send();
+        run.flush();
         r
     };
 
@@ -154,6 +157,7 @@ impl Run<'_> {
             self.seal();
             let bytes = total + stretch::more_bytes(packet.bth.opcode, packets);
             self.hand_over(0, packets as usize, bytes, Form::Stretch(self.source.mtu));
+            self.stretched = true;
         }
         self.begin_anew();
         appended
@@ -331,6 +335,11 @@ impl Sink for Run<'_> {
 
     fn flush(&mut self) {
         self.send();
+        if std::mem::take(&mut self.stretched)
+            && let Some(exit) = self.way.exit()
+        {
+            exit.show();
+        }
     }
 }
 

@@ -84,6 +84,11 @@ impl Outgoing for Exit {
     }
 
     #[inline]
+    fn show(&self) {
+        by_kind!(self, exit => exit.show());
+    }
+
+    #[inline]
     fn allowance(&self, now: Time) -> Result<u64, Time> {
         by_kind!(self, exit => exit.allowance(now))
     }

@@ -28,6 +28,12 @@ pub(super) const MEASUREMENTS: &[Measurement] = &[
     ("send_latency", "us", |b| b.latency("ib_send_lat", 2)),
     ("read_latency", "us", |b| b.latency("ib_read_lat", 2)),
     ("atomic_latency", "us", |b| b.latency("ib_atomic_lat", 8)),
+    ("send_latency_64k", "us", |b| {
+        b.latency("ib_send_lat", 65_536)
+    }),
+    ("write_latency_64k", "us", |b| {
+        b.latency("ib_write_lat", 65_536)
+    }),
     ("event_latency", "us", |b| {
         b.latency_by_events("ib_send_lat")
     }),
@@ -74,6 +80,12 @@ pub(super) const MEASUREMENTS: &[Measurement] = &[
     }),
     ("alone_read_latency", "us", |b| {
         b.alone().latency("ib_read_lat", 2)
+    }),
+    ("alone_send_latency_64k", "us", |b| {
+        b.alone().latency("ib_send_lat", 65_536)
+    }),
+    ("alone_write_latency_64k", "us", |b| {
+        b.alone().latency("ib_write_lat", 65_536)
     }),
     ("alone_write_rate", "M/s", |b| {
         b.alone().message_rate("ib_write_bw")

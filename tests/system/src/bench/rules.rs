@@ -69,6 +69,14 @@ pub(super) const RULES: &[Rule] = &[
     rule("ib_send_lat 2 B", "send_latency", PING, Target::AtMost(1.3)),
     rule("ib_read_lat 2 B", "read_latency", ROUND, Target::None),
     rule("ib_atomic_lat 8 B", "atomic_latency", ROUND, Target::None),
+    rule("ib_send_lat 64 KiB", "send_latency_64k", None, Target::None),
+    // Who spins on memory must not wait for a thread that takes packets in his stead.
+    rule(
+        "ib_write_lat 64 KiB",
+        "write_latency_64k",
+        Some(("send_latency_64k", 1.0, "ib_send_lat 64 KiB")),
+        Target::AtMost(2.0),
+    ),
     rule(
         "ib_send_lat -e 2 B, by events",
         "event_latency",
@@ -203,6 +211,22 @@ pub(super) const RULES: &[Rule] = &[
         "alone_read_latency",
         ROUND,
         Target::None,
+    ),
+    rule(
+        "one device: ib_send_lat 64 KiB",
+        "alone_send_latency_64k",
+        None,
+        Target::None,
+    ),
+    rule(
+        "one device: ib_write_lat 64 KiB",
+        "alone_write_latency_64k",
+        Some((
+            "alone_send_latency_64k",
+            1.0,
+            "one device: ib_send_lat 64 KiB",
+        )),
+        Target::AtMost(2.0),
     ),
     rule(
         "one device: ib_write_bw 2 B, messages",

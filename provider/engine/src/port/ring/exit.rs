@@ -109,6 +109,10 @@ impl Outgoing for RingExit {
         self.put_in(iov, Form::Stretch(mtu))
     }
 
+    fn show(&self) {
+        self.ring.show();
+    }
+
     fn allowance(&self, now: Time) -> Result<u64, Time> {
         self.pacer.allowance(now)
     }

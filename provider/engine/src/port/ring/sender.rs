@@ -41,6 +41,8 @@ pub(super) struct Position {
     pub(super) extent: usize,
     /// Something was put in since the last look at what could be given back.
     used: bool,
+    /// The last record has not been shown to the receiver.
+    hidden: bool,
     pub(super) copying: Copying,
 }
 
@@ -60,6 +62,7 @@ impl RingSender {
             head: memory.head().load(Ordering::Acquire),
             extent: RING_BYTES,
             used: true,
+            hidden: false,
             copying: Copying::new(),
         };
 
@@ -110,6 +113,9 @@ impl RingSender {
 
     /// Puts in what `iov` describes, in the form that it has.
     ///
+    /// A stretch is not shown yet: with what follows at once, an ACK perhaps, the receiver has both
+    /// in one look. [`show`](Self::show) is called when nothing does.
+    ///
     /// Fails with `WouldBlock` when there is no room, and with `EFAULT` when memory is not mapped
     /// any more; nothing is put in then.
     pub(crate) fn send(&self, label: &Label, iov: &[libc::iovec], form: Form) -> io::Result<()> {
@@ -120,6 +126,11 @@ impl RingSender {
         let before = mtu.map_or(0, |_| STRETCH_HEADER);
         let len = before + iov.iter().map(|piece| piece.iov_len).sum::<usize>();
         let mut position = self.position.lock();
+        if mtu.is_some() && position.hidden {
+            // It can be taken out while this one is copied.
+            self.publish(&mut position);
+            self.tell();
+        }
         let at = self.room(&mut position, span(len))?;
         let record = Record {
             len: len as u32,
@@ -165,18 +176,34 @@ impl RingSender {
         position.tail = position.tail.wrapping_add(span(len) as u64);
         position.extent = position.extent.max(at + span(len));
         position.used = true;
-        self.publish(&position);
-        drop(position);
         if !self.holds.load(Ordering::Relaxed) {
             self.holds.store(true, Ordering::Relaxed);
         }
 
-        self.tell();
+        match mtu {
+            Some(_) => position.hidden = true,
+            None => {
+                self.publish(&mut position);
+                drop(position);
+                self.tell();
+            }
+        }
         Ok(())
     }
 
+    /// Shows the receiver what he has not been shown yet, if there is anything.
+    pub(crate) fn show(&self) {
+        let mut position = self.position.lock();
+        if position.hidden {
+            self.publish(&mut position);
+            drop(position);
+            self.tell();
+        }
+    }
+
     /// Shows the receiver how far the ring is filled.
-    fn publish(&self, position: &Position) {
+    fn publish(&self, position: &mut Position) {
+        position.hidden = false;
         let Position { tail, restart, .. } = *position;
         marks::publish((self.memory.tail(), tail), (self.memory.restart(), restart));
     }

@@ -99,6 +99,42 @@ fn every_length(copying: Copying) {
     assert!(sent > 3 * RING_BYTES);
 }
 
+/// What a polling program finds in one look after a long request, which an ACK follows.
+#[test]
+fn a_stretch_is_seen_with_what_follows_it() {
+    let (inbox, _wake, rings) = inbox(&[7]);
+    let mut ends = Rings::default();
+    let bytes = pattern(1, 9000);
+    let piece = [libc::iovec {
+        iov_base: bytes.as_ptr() as *mut _,
+        iov_len: bytes.len(),
+    }];
+    let mut lengths = || {
+        let mut lengths = Vec::new();
+        let each = |arrived: Arrived<'_>| {
+            lengths.push(arrived.bytes.len());
+            true
+        };
+        inbox.take(&mut ends, each, || panic!("a ring makes no sense"));
+        lengths
+    };
+    let stretch = || rings[0].send(&LABEL, &piece, Form::Stretch(1024)).unwrap();
+
+    stretch();
+    assert_eq!((lengths(), rings[0].in_flight()), (vec![], 0));
+    put(&rings[0], &[0; 20]).unwrap();
+    assert_eq!(lengths(), [9000, 20]);
+
+    // It is taken out while the next is put in.
+    stretch();
+    stretch();
+    assert_eq!(lengths(), [9000]);
+    rings[0].show();
+    assert_eq!(lengths(), [9000]);
+    rings[0].show();
+    assert!(!inbox.is_marked());
+}
+
 #[test]
 fn a_stretch_comes_with_the_path_mtu_of_its_packets() {
     let (inbox, _wake, rings) = inbox(&[7]);
@@ -116,6 +152,8 @@ fn a_stretch_comes_with_the_path_mtu_of_its_packets() {
         rings[0]
             .send(&LABEL, &[piece], Form::Stretch(1024))
             .unwrap();
+        assert!(!inbox.is_marked());
+        rings[0].show();
         let mut got = None;
         let each = |arrived: Arrived<'_>| {
             assert_eq!(arrived.label, LABEL);
