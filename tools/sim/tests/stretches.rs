@@ -258,8 +258,8 @@ fn ack_beside(t: &mut Tester, n: u32, len: u32) -> (usize, usize) {
     (at, sent.len())
 }
 
-/// `ib_write_lat` of 16 KiB within a device took 260 us: who had seen his own request complete by an
-/// ACK that came first looked at memory only, and received nothing.
+/// `ib_write_lat` of 16 KiB within a device took 260 us: who had seen his own request complete by
+/// an ACK that came first looked at memory only, and received nothing.
 #[test]
 fn an_ack_goes_out_right_behind_a_long_request() {
     let mut t = Tester::new();
