@@ -82,9 +82,7 @@ static void a_signal_ends_the_wait(void)
 static void *signal_and_write(void *unused)
 {
 	(void)unused;
-	wait_for(1);
-	spin_us(delay);
-	CHECK_EQ(pthread_kill(waiter, SIGUSR1), 0);
+	signal_waiter();
 	sleep_us(2000);
 	write_one(0);
 	return NULL;

@@ -218,9 +218,7 @@ static struct rdma_cm_id *asking;
 static void *signal_and_reject(void *unused)
 {
 	(void)unused;
-	wait_for(1);
-	spin_us(delay);
-	CHECK_EQ(pthread_kill(waiter, SIGUSR1), 0);
+	signal_waiter();
 	sleep_us(2000);
 	CHECK(!rdma_reject(asking, NULL, 0), "rdma_reject: %s", strerror(errno));
 	return NULL;

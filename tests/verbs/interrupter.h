@@ -57,19 +57,25 @@ static inline void wait_for(int wanted)
 		sched_yield();
 }
 
+static inline void signal_waiter(void)
+{
+	wait_for(1);
+	spin_us(delay);
+	CHECK_EQ(pthread_kill(waiter, SIGUSR1), 0);
+}
+
 // A signal that comes before the thread sleeps, or is said to, is lost to it. So there are more.
 static inline void *interrupt(void *unused)
 {
 	(void)unused;
-	wait_for(1);
-	spin_us(delay);
+	signal_waiter();
 	for (sent = 1;; sent++) {
-		CHECK_EQ(pthread_kill(waiter, SIGUSR1), 0);
 		for (int i = 0; i < 40; i++) {
 			if (atomic_load(&waits) == 2)
 				return NULL;
 			sleep_us(500);
 		}
+		CHECK_EQ(pthread_kill(waiter, SIGUSR1), 0);
 	}
 }
 

@@ -3,7 +3,6 @@
 use crate::tuning::PACKET_OVERHEAD;
 
 /// What is left of a call's budget, and how it may go out.
-#[derive(Clone, Copy)]
 pub(crate) struct Budget {
     left: i64,
     /// Payload bytes of one message that may go in one piece.

@@ -154,7 +154,7 @@ impl Hca {
                 Form::Stretch(mtu) => {
                     self.process_stretch(rx, &run, mtu);
                     // An ACK may have been put in with it.
-                    take.goes_on(n, usize::MAX, 1)
+                    take.has_room(n)
                 }
             }
         };

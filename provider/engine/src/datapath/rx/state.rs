@@ -26,10 +26,14 @@ impl Take {
     /// Whether to look for more after so many datagrams, the last of them of `len` bytes in packets
     /// of `segment` (0: a single one).
     pub(super) fn goes_on(self, taken: usize, len: usize, segment: usize) -> bool {
-        match self {
-            Take::AtMost(limit) => taken < limit,
-            Take::Runs(limit) => taken < limit && segment != 0 && len > 2 * segment,
-        }
+        let is_long = segment != 0 && len > 2 * segment;
+        self.has_room(taken) && (is_long || matches!(self, Take::AtMost(_)))
+    }
+
+    /// Whether another may be taken after so many, if the last was long.
+    pub(super) fn has_room(self, taken: usize) -> bool {
+        let (Take::AtMost(limit) | Take::Runs(limit)) = self;
+        taken < limit
     }
 }
 
