@@ -7,6 +7,7 @@
 #include "own_address.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <stdlib.h>
@@ -216,6 +217,79 @@ static void child_destroys(void)
 	traffic(e, 20);
 }
 
+enum { HIGHEST = 256 };
+
+static int close_each(void)
+{
+	for (int fd = 3; fd < HIGHEST; fd++)
+		close(fd);
+	return 0;
+}
+
+static int close_range_of_all(void)
+{
+	return close_range(3, ~0U, 0);
+}
+
+// What is opened then gets the numbers of what was closed.
+static int open_others(void)
+{
+	close_each();
+	for (int fd = 3; fd < 64; fd++)
+		if (open("/dev/null", O_WRONLY) != fd || write(fd, "x", 1) != 1)
+			return 1;
+	return 0;
+}
+
+static int put_others_there(void)
+{
+	for (int fd = 3; fd < HIGHEST; fd++)
+		if (dup2(0, fd) != fd)
+			return 1;
+	return 0;
+}
+
+// A child that has its parent's memory until it becomes another program, as those of Python's
+// subprocess, changes its own descriptors; what the parent has open is open still.
+static void children_of_vfork_close_all(void)
+{
+	static int (*const ways[])(void) = {close_each, close_range_of_all, open_others, put_others_there};
+	struct options options = {.channel = true};
+	struct endpoint *e = open_pair(&options, NULL, NULL, &remote);
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct sockaddr_in address = own_address(1);
+
+	CHECK(channel, "rdma_create_event_channel: %s", strerror(errno));
+	for (size_t way = 0; way < sizeof(ways) / sizeof(*ways); way++) {
+		int (*const close_all)(void) = ways[way];
+		pid_t child = vfork();
+
+		CHECK(child >= 0, "vfork: %s", strerror(errno));
+		if (child == 0) {
+			if (close_all() == 0)
+				execl("/bin/true", "true", NULL);
+			_exit(1);
+		}
+		reap(child, "the child");
+
+		struct ibv_comp_channel *another = ibv_create_comp_channel(e->context);
+
+		CHECK(another, "ibv_create_comp_channel: %s", strerror(errno));
+		CHECK_EQ(ibv_destroy_comp_channel(another), 0);
+		first_psn(channel, &address);
+		CHECK_EQ(ibv_req_notify_cq(e->send_cq, 0), 0);
+		fill(e->buffer, 100, way);
+		post_ok(post(e, way, IBV_WR_RDMA_WRITE, 0, 100, &remote, 0, 0));
+		struct ibv_cq *cq;
+		void *context;
+
+		CHECK(!ibv_get_cq_event(e->channel, &cq, &context) && cq == e->send_cq, "ibv_get_cq_event");
+		ibv_ack_cq_events(cq, 1);
+		expect_wc(e->send_cq, way, IBV_WC_SUCCESS);
+	}
+	rdma_destroy_event_channel(channel);
+}
+
 // ibv_fork_init() before everything, as MPI libraries call it.
 static void with_fork_init(void)
 {
@@ -224,4 +298,5 @@ static void with_fork_init(void)
 }
 
 PROGRAM({"child_beside", child_beside, 0}, {"child_execs", child_execs, 0},
-	{"child_opens_device", child_opens_device, 0}, {"children_draw_apart", children_draw_apart, 0}, {"child_destroys", child_destroys, 0}, {"with_fork_init", with_fork_init, 0})
+	{"child_opens_device", child_opens_device, 0}, {"children_draw_apart", children_draw_apart, 0}, {"child_destroys", child_destroys, 0}, {"children_of_vfork_close_all", children_of_vfork_close_all, 0},
+	{"with_fork_init", with_fork_init, 0})

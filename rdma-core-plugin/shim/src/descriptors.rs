@@ -99,19 +99,25 @@ pub(crate) fn set_completions(fd: c_int) {
 }
 
 fn set_kind(fd: c_int, kind: u32) -> bool {
-    entry(fd)
-        .map(|entry| entry.store(kind, Ordering::Relaxed))
-        .is_some()
+    entry(fd).map(|entry| change(entry, kind)).is_some()
+}
+
+/// Changes an entry, unless its table is borrowed: descriptors that a child of `vfork(2)` closes
+/// and opens before it becomes another program are its own, and not those of its parent, whose
+/// memory it has. Python closes all of its parent's so (`subprocess`).
+#[inline]
+fn change(entry: &AtomicU32, kind: u32) {
+    if entry.load(Ordering::Relaxed) != kind && !ferroce_process::is_borrower() {
+        entry.store(kind, Ordering::Relaxed);
+    }
 }
 
 /// Enters a copy of a descriptor as what that one is. A copy beyond the table keeps what it was
 /// opened on, but is not served.
 pub(crate) fn copy(from: c_int, to: c_int) {
     let kind = kind(from).unwrap_or(0);
-    if let Some(entry) = entry(to)
-        && entry.load(Ordering::Relaxed) != kind
-    {
-        entry.store(kind, Ordering::Relaxed);
+    if let Some(entry) = entry(to) {
+        change(entry, kind);
     }
 }
 
@@ -120,9 +126,7 @@ pub(crate) fn set(fd: c_int, uverbs: Option<u16>) -> bool {
     let kind = uverbs.map_or(0, |n| u32::from(n.saturating_add(1)));
     match entry(fd) {
         Some(entry) => {
-            if entry.load(Ordering::Relaxed) != kind {
-                entry.store(kind, Ordering::Relaxed);
-            }
+            change(entry, kind);
             true
         }
         None => kind == 0,
@@ -134,9 +138,7 @@ pub(crate) fn set(fd: c_int, uverbs: Option<u16>) -> bool {
 /// channel.
 pub(crate) fn closing(fd: c_int) {
     match (entry(fd), rdma_cm(fd)) {
-        (Some(entry), Some(number)) => {
-            entry.store(CLOSED | RDMA_CM | u32::from(number), Ordering::Relaxed);
-        }
+        (Some(entry), Some(number)) => change(entry, CLOSED | RDMA_CM | u32::from(number)),
         _ => drop(set(fd, None)),
     }
 }
@@ -144,7 +146,7 @@ pub(crate) fn closing(fd: c_int) {
 /// Forgets the descriptors of a range, both ends included.
 pub(crate) fn clear_range(first: u32, last: u32) {
     for entry in KINDS.iter().take(last as usize + 1).skip(first as usize) {
-        entry.store(0, Ordering::Relaxed);
+        change(entry, 0);
     }
 }
 

@@ -195,7 +195,8 @@ fn uverbs(fd: c_int) -> Option<u16> {
 
 #[cold]
 fn still_ours(fd: c_int) -> bool {
-    let ours = sys::is_null_device(fd);
+    // What a child of `vfork` has opened by now may be the null device itself.
+    let ours = sys::is_null_device(fd) && !ferroce_process::is_borrower();
     if !ours {
         descriptors::set(fd, None);
     }

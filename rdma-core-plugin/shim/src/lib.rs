@@ -42,6 +42,7 @@ mod umad;
 static CONSTRUCTOR: extern "C" fn() = constructor;
 
 extern "C" fn constructor() {
+    ferroce_process::remember();
     image::IMAGE.locate();
     // Of the machine's own device, which is not the one that this process is to see.
     // SAFETY: constant names; before the program's code there are no other threads.
