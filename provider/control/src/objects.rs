@@ -144,7 +144,7 @@ impl ObjectTable {
     fn mapped(map: MmapRaw) -> Self {
         Self {
             map,
-            owner: std::process::id(),
+            owner: ferroce_process::owner(),
             free: Mutex::default(),
             rows: Mutex::default(),
             shared: None,
@@ -187,7 +187,7 @@ impl ObjectTable {
     /// Says whether a request of its peer's has arrived at a queue pair, which is named by the
     /// lower half of its number.
     pub fn set_heard(&self, qp: u16, heard: bool) {
-        if self.owner != std::process::id() {
+        if self.owner != ferroce_process::owner() {
             return;
         }
         let (word, bit) = self.heard_bit(qp);
@@ -355,7 +355,7 @@ impl Listing {
     fn writable(&self) -> Option<u32> {
         let gone = self.gone.load(Ordering::Relaxed);
         self.number
-            .filter(|_| !gone && self.table.owner == std::process::id())
+            .filter(|_| !gone && self.table.owner == ferroce_process::owner())
     }
 }
 

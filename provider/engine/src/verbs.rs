@@ -9,6 +9,7 @@ pub(crate) mod channel;
 pub(crate) mod completions;
 pub(crate) mod context;
 pub(crate) mod cq;
+mod descriptor;
 pub(crate) mod dm;
 pub(crate) mod entries;
 pub(crate) mod events;

@@ -135,11 +135,13 @@ pub(crate) fn is_connected(channel: u16, id: u32) -> bool {
 ///
 /// # Safety
 /// `address` is the program's word for where the answer belongs; what lies there is overwritten.
+/// `frame_end` is as [`sys::copy_out`] asks.
 pub(crate) unsafe fn give(
     channel: u16,
     id: u32,
     question: Question,
     (address, room): (u64, usize),
+    frame_end: usize,
 ) -> Option<Result<(), c_int>> {
     with_entry(id, |entry| {
         if !entry.is_about(channel, id) || generation(id)? != entry.record.generation {
@@ -151,7 +153,7 @@ pub(crate) unsafe fn give(
             return None;
         }
         // SAFETY: as the caller promises.
-        match unsafe { sys::copy_out(address, answer) } {
+        match unsafe { sys::copy_out(address, answer, frame_end) } {
             Ok(()) => Some(Ok(())),
             Err(libc::EFAULT) => Some(Err(libc::EFAULT)),
             Err(_) => None,
@@ -267,7 +269,7 @@ mod tests {
             place.port_num = 0;
             let address = &raw mut place as u64;
             // SAFETY: the answer fits.
-            let given = unsafe { give(channel, id, question, (address, room)) };
+            let given = unsafe { give(channel, id, question, (address, room), 0) };
             given.map(|result| result.map(|()| place.port_num))
         };
 
@@ -288,7 +290,7 @@ mod tests {
         assert_eq!(ask(4, 7, addr, room), Some(Ok(9)));
 
         // SAFETY: nothing is there to be overwritten.
-        let nowhere = unsafe { give(4, 7, addr, (8, room)) };
+        let nowhere = unsafe { give(4, 7, addr, (8, room), 0) };
         assert_eq!(nowhere, Some(Err(libc::EFAULT)));
 
         // The id has changed.

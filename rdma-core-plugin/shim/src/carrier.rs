@@ -8,19 +8,19 @@ use crate::image::IMAGE;
 use crate::lock::{self, Lock};
 use crate::sys;
 use ferroce_cabi::ucma_frame::{self, Reply, Request};
-use libc::{c_int, iovec, msghdr, pid_t};
+use libc::{c_int, iovec, msghdr};
 use std::cell::UnsafeCell;
 use std::io::Write;
 use std::mem::{MaybeUninit, size_of};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The process that the state belongs to; while a child puts it in order, this.
-const CHANGING: pid_t = -1;
+const CHANGING: u32 = u32::MAX;
 
 /// One connection.
 pub(crate) struct Carrier {
     name: &'static str,
-    owner: AtomicI32,
+    owner: AtomicU32,
     lock: Lock,
     socket: UnsafeCell<Socket>,
 }
@@ -47,7 +47,7 @@ impl Carrier {
     const fn new(name: &'static str) -> Self {
         Carrier {
             name,
-            owner: AtomicI32::new(0),
+            owner: AtomicU32::new(0),
             lock: Lock::new(),
             socket: UnsafeCell::new(Socket { fd: -1, inode: 0 }),
         }
@@ -55,7 +55,7 @@ impl Carrier {
 
     /// Waits for the connection to be free.
     pub(crate) fn lock(&'static self) -> Guard {
-        let me = sys::getpid();
+        let me = ferroce_process::owner();
         loop {
             let owner = self.owner.load(Ordering::Acquire);
             if owner == me {

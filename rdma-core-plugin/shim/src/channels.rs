@@ -3,14 +3,13 @@
 
 use crate::lock::{Guard, Lock};
 use ferroce_cabi::ucma_frame::MAX_CHANNELS;
-use libc::pid_t;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// One channel.
 pub(crate) struct Channel {
     /// The process that opened it; another's child must not touch the lock, which a thread of its
     /// parent's may hold.
-    owner: AtomicI32,
+    owner: AtomicU32,
     taken: AtomicU32,
     inode: AtomicU64,
     /// A peer's answer to a step of a connection is due.
@@ -21,7 +20,7 @@ pub(crate) struct Channel {
 /// All channels that there can be. The pages of those that are not in use do not exist.
 static CHANNELS: [Channel; MAX_CHANNELS] = [const {
     Channel {
-        owner: AtomicI32::new(0),
+        owner: AtomicU32::new(0),
         taken: AtomicU32::new(0),
         inode: AtomicU64::new(0),
         is_due: AtomicBool::new(false),
@@ -36,7 +35,7 @@ pub(crate) fn by_number(number: u16) -> &'static Channel {
 
 impl Channel {
     /// It is new, and process `owner`'s.
-    pub(crate) fn open(&self, owner: pid_t, inode: u64) {
+    pub(crate) fn open(&self, owner: u32, inode: u64) {
         self.lock.reset();
         self.is_due.store(false, Ordering::Relaxed);
         self.taken.store(0, Ordering::Relaxed);
@@ -45,7 +44,7 @@ impl Channel {
     }
 
     /// Whether that process has opened it.
-    pub(crate) fn is_of(&self, process: pid_t) -> bool {
+    pub(crate) fn is_of(&self, process: u32) -> bool {
         self.owner.load(Ordering::Acquire) == process
     }
 

@@ -136,7 +136,7 @@ pub(crate) unsafe fn bind(
 /// The process's number is a socket's port number, unless it is taken; then it is one that no
 /// process has.
 fn bind_anywhere(fd: c_int) -> Result<(), c_int> {
-    let process = sys::getpid().cast_unsigned();
+    let process = ferroce_process::owner();
     let others = (1..=u32::from(u16::MAX)).map(|n| 0u32.wrapping_sub(4096).wrapping_sub(n));
     for port in std::iter::once(process).chain(others) {
         match sys::bind_abstract(fd, &port_name(port)) {

@@ -18,7 +18,7 @@ use crate::{descriptors, next, sys};
 use ferroce_cabi::ucma::*;
 use ferroce_cabi::ucma_frame::{COMMAND, NO_CHANNEL, OPEN, Request, VERSION};
 use fetch::throw_away;
-use libc::{c_int, c_void, iovec, pid_t};
+use libc::{c_int, c_void, iovec};
 use std::mem::size_of;
 use std::ptr::null_mut;
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub(crate) fn open(flags: c_int) -> c_int {
     } else {
         0
     };
-    let me = sys::getpid();
+    let me = ferroce_process::owner();
     let mut carrier = RDMA_CM.lock();
     // SAFETY: nothing of the program's is read or written.
     let exchanged = unsafe { carrier.exchange(&request, [NOTHING; 2], NOTHING, cloexec) };
@@ -116,7 +116,7 @@ pub(crate) unsafe fn write(
         return Some(Err(libc::EINVAL));
     }
     let mut call = Call {
-        me: sys::getpid(),
+        me: ferroce_process::owner(),
         fd,
         number,
         channel,
@@ -197,7 +197,7 @@ const LETS_GO: [u32; 2] = [RDMA_USER_CM_CMD_DESTROY_ID, RDMA_USER_CM_CMD_LEAVE_M
 
 /// One command under way.
 struct Call {
-    me: pid_t,
+    me: u32,
     fd: c_int,
     number: u16,
     channel: &'static Channel,
@@ -304,8 +304,10 @@ impl Call {
             return None;
         }
         let place = (self.answer.iov_base as u64, self.answer.iov_len);
+        // A variable of `write`.
+        let frame_end = std::ptr::from_ref(self).addr() + size_of::<Self>();
         // SAFETY: as the caller promises.
-        unsafe { answers::give(self.number, id, question, place) }
+        unsafe { answers::give(self.number, id, question, place, frame_end) }
     }
 
     /// Has the command carried out by ferroced; `None`: it knows of no such channel. While a

@@ -1,13 +1,15 @@
 //! Small system calls for the shim's own use, made directly so that they meet no interposed
 //! function.
 
+mod copy;
 mod path;
 mod socket;
 
+pub(crate) use copy::copy_out;
 pub(crate) use path::PathBuffer;
 pub(crate) use socket::*;
 
-use libc::{c_char, c_int, c_long, c_void, iovec, msghdr, pid_t, stat};
+use libc::{c_char, c_int, c_long, c_void, iovec, msghdr, stat};
 use std::ffi::CStr;
 use std::mem::{MaybeUninit, size_of};
 use std::ptr::null_mut;
@@ -107,12 +109,6 @@ fn status(fd: c_int) -> Option<stat> {
     };
     // SAFETY: filled in by the successful call.
     (r == 0).then(|| unsafe { st.assume_init() })
-}
-
-/// The calling process.
-pub(crate) fn getpid() -> pid_t {
-    // SAFETY: no arguments.
-    unsafe { libc::syscall(libc::SYS_getpid) as pid_t }
 }
 
 /// The calling thread's `errno`.
@@ -217,40 +213,6 @@ fn map(len: usize, access: c_int, flags: c_int, fd: c_int) -> *mut c_void {
     match at {
         -1 => null_mut(),
         at => at as *mut c_void,
-    }
-}
-
-/// Copies to an address that a program has given, which may be none. The error is an errno:
-/// `EFAULT`, or what forbids the system call.
-///
-/// # Safety
-/// What lies at the address is overwritten.
-pub(crate) unsafe fn copy_out(address: u64, bytes: &[u8]) -> Result<(), c_int> {
-    let (from, to) = (
-        iovec {
-            iov_base: bytes.as_ptr().cast_mut().cast(),
-            iov_len: bytes.len(),
-        },
-        iovec {
-            iov_base: address as *mut c_void,
-            iov_len: bytes.len(),
-        },
-    );
-
-    let (from, to) = (&raw const from, &raw const to);
-
-    // SAFETY: the kernel checks the address in this process's own memory.
-    let n = unsafe {
-        let me = libc::syscall(libc::SYS_getpid);
-        // As wide as the kernel takes them: nobody else widens what goes through `syscall`.
-        let (one, flags) = (1usize, 0usize);
-        libc::syscall(libc::SYS_process_vm_writev, me, from, one, to, one, flags)
-    };
-
-    match usize::try_from(n) {
-        Ok(n) if n == bytes.len() => Ok(()),
-        Ok(_) => Err(libc::EFAULT),
-        Err(_) => Err(errno()),
     }
 }
 

@@ -13,10 +13,11 @@ use std::sync::{Arc, LazyLock, Weak};
 use ferroce_transport::{Duration, Time};
 use parking_lot::{Mutex, RwLock};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::progress::linger::{Linger, Outcome};
 use crate::progress::timers;
 use crate::tuning::AWAKE_PATIENCE;
+use crate::verbs::descriptor;
 use crate::verbs::events::EventPipe;
 
 /// The channels of the process, by the descriptors that queues were made with. A descriptor may be
@@ -123,11 +124,7 @@ pub(crate) struct Channels(Mutex<Vec<(u64, Weak<Channel>)>>);
 impl Channels {
     /// The channel behind `fd`, for a queue for which `receiver` receives.
     pub(crate) fn attach(&self, fd: RawFd, receiver: Weak<dyn Receives>) -> Result<Arc<Channel>> {
-        use std::os::unix::fs::MetadataExt;
-
-        let inode = std::fs::metadata(format!("/proc/self/fd/{fd}"))
-            .map_err(|e| Error::io("looking at the event channel", e))?
-            .ino();
+        let (_, inode) = descriptor::identify(fd, "looking at the event channel")?;
         let mut known = self.0.lock();
         known.retain(|(_, channel)| channel.strong_count() != 0);
         let found = known.iter().find(|(i, _)| *i == inode);

@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use crate::error::{Error, Result};
 use crate::hca::Hca;
 use crate::verbs::context::Context;
+use crate::verbs::descriptor;
 use crate::verbs::limits;
 use crate::verbs::qp::Qp;
 use crate::verbs::shared_requests::SharedRequests;
@@ -88,7 +89,8 @@ impl Xrcd {
             return Err(Error::Invalid("oflags other than O_CREAT and O_EXCL"));
         }
 
-        let file = fd.map(identify).transpose()?;
+        let looking = "looking at the XRC domain's file";
+        let file = fd.map(|fd| descriptor::identify(fd, looking)).transpose()?;
         let hca = context.hca();
         let mut domains = hca.domains.lock();
         let room = domains.len() < limits::MAX_XRCD as usize;
@@ -183,16 +185,4 @@ impl Xrcd {
     pub(super) fn remove_user(&self) {
         self.users.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// Device and inode of an open file.
-fn identify(fd: RawFd) -> Result<(u64, u64)> {
-    let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: `stat` is a valid place for the result.
-    if unsafe { libc::fstat(fd, stat.as_mut_ptr()) } != 0 {
-        return Err(Error::last_os("looking at the XRC domain's file"));
-    }
-    // SAFETY: the call succeeded and filled it in.
-    let stat = unsafe { stat.assume_init() };
-    Ok((stat.st_dev, stat.st_ino))
 }
