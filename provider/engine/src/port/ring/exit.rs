@@ -138,6 +138,12 @@ impl Outgoing for RingExit {
     }
 }
 
+impl Drop for RingExit {
+    fn drop(&mut self) {
+        self.ring.leave();
+    }
+}
+
 /// What its receiver has taken out of a ring.
 struct Taken(Arc<RingSender>);
 

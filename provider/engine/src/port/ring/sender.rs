@@ -26,7 +26,7 @@ pub(crate) struct RingSender {
     /// The word and the bit of the ring in the inbox's head.
     pub(super) mark: (usize, u64),
     pub(super) position: locks::Mutex<Position, { locks::RING }>,
-    /// Some ring of this process has memory that may be given back.
+    /// Some ring of this process has memory that may be given back, or may be given up.
     holds: Arc<AtomicBool>,
 }
 
@@ -261,6 +261,11 @@ impl RingSender {
         }
         position.restart = position.tail;
         0
+    }
+
+    /// A path has no use for it any more.
+    pub(super) fn leave(&self) {
+        self.holds.store(true, Ordering::Relaxed);
     }
 
     /// Gives the ring's memory back, if there is nothing in it and nothing was put in since the
