@@ -15,6 +15,9 @@ pub(crate) const POLLS_BEFORE_YIELD: u32 = 64;
 pub(crate) const POLLS_BEFORE_SLEEP: u32 = 8;
 /// Runs of packets that a polling application takes before it answers.
 pub(crate) const RUNS_PER_POLL: usize = 4;
+/// Polls in a row that each found something, after which more has come than is taken, and short
+/// packets, too, are taken several at a time.
+pub(crate) const BACKLOG_POLLS: u32 = 4;
 /// So long after something came through memory, sockets are polled less often, as each costs a
 /// system call…
 pub(crate) const RING_ACTIVE: Duration = Duration::from_micros(50);

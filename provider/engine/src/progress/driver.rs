@@ -28,6 +28,8 @@ pub(crate) struct Driver {
     /// Whose turn it is; the helper waits on it as a futex.
     pub(crate) turn: Turn<AtomicU32>,
     pub(crate) empty_polls: AtomicU32,
+    /// Polls in a row that found something to receive.
+    pub(crate) full_polls: AtomicU32,
     /// When the application last drove.
     pub(crate) polled_at: AtomicTime,
     /// The helper's, in the kernel.
@@ -62,6 +64,7 @@ impl Driver {
             has_helper,
             turn: Turn::new(AtomicU32::new(first), AtomicU32::new(0)),
             empty_polls: AtomicU32::new(0),
+            full_polls: AtomicU32::new(0),
             polled_at: AtomicTime::default(),
             sleep: Sleep::new(AtomicU64::new(0)),
             inbox_at: AtomicTime::default(),

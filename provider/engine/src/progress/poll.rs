@@ -10,8 +10,8 @@ use crate::hca::Hca;
 use crate::progress::futex;
 use crate::progress::timers;
 use crate::tuning::{
-    MAX_BACKLOG, POLLS_BEFORE_SLEEP, POLLS_BEFORE_TURN, POLLS_BEFORE_YIELD, RING_ACTIVE,
-    RUNS_PER_POLL, SOCKET_POLL_INTERVAL,
+    BACKLOG_POLLS, MAX_BACKLOG, POLLS_BEFORE_SLEEP, POLLS_BEFORE_TURN, POLLS_BEFORE_YIELD,
+    RING_ACTIVE, RUNS_PER_POLL, SOCKET_POLL_INTERVAL,
 };
 
 impl Hca {
@@ -46,13 +46,18 @@ impl Hca {
 
         let mut now = timers::now();
         driver.polled_at.store(now);
+        let full = match polls {
+            1 => driver.full_polls.load(Ordering::Relaxed),
+            _ => 0,
+        };
         let mut received = false;
         if let Some(mut rx) = self.rx.try_lock()
             && driver.app_drives()
-            && self.receive_from_app(&mut rx, now)
+            && self.receive_from_app(&mut rx, now, full >= BACKLOG_POLLS)
         {
             received = true;
             driver.empty_polls.store(0, Ordering::Relaxed);
+            (driver.full_polls).store((full + 1).min(BACKLOG_POLLS), Ordering::Relaxed);
             now = self.answer(&mut rx);
         }
         if received {
@@ -62,10 +67,16 @@ impl Hca {
         self.run_timers(now, received);
     }
 
-    /// Takes what has come; returns whether anything had.
-    fn receive_from_app(&self, rx: &mut RxState, now: Time) -> bool {
+    /// Takes what has come; returns whether anything had. Where there is a `backlog`, nobody waits
+    /// for the first packet of it alone.
+    fn receive_from_app(&self, rx: &mut RxState, now: Time, backlog: bool) -> bool {
         let driver = &self.driver;
-        if self.drain_inbox(rx, Take::Runs(RUNS_PER_POLL)) != 0 {
+        let most = RUNS_PER_POLL;
+        let take = |long| match backlog {
+            true => Take::Backlog { most, long },
+            false => Take::Runs(long),
+        };
+        if self.drain_inbox(rx, take(most)) != 0 {
             driver.inbox_at.store(now);
             return true;
         }
@@ -80,7 +91,7 @@ impl Hca {
 
         // A socket that holds little must not be emptied before its senders hear of it.
         let runs = (self.info().rcvbuf as usize / 8 / MAX_DATAGRAM).clamp(1, RUNS_PER_POLL);
-        let got = self.receive_from_ports(rx, Take::Runs(runs)) != 0;
+        let got = self.receive_from_ports(rx, take(runs)) != 0;
         if got {
             driver.inbox_at.store(Time::ZERO);
         }

@@ -20,6 +20,9 @@ pub(crate) enum Take {
     /// message shares the send of its answer), for which somebody may be waiting: longer runs are
     /// bulk, of which several are better answered at once.
     Runs(usize),
+    /// Where more has come than is taken: so many runs, but nothing after as many as `Runs` takes
+    /// if the last is long.
+    Backlog { most: usize, long: usize },
 }
 
 impl Take {
@@ -27,12 +30,16 @@ impl Take {
     /// of `segment` (0: a single one).
     pub(super) fn goes_on(self, taken: usize, len: usize, segment: usize) -> bool {
         let is_long = segment != 0 && len > 2 * segment;
-        self.has_room(taken) && (is_long || matches!(self, Take::AtMost(_)))
+        match self {
+            _ if is_long => self.has_room(taken),
+            Take::AtMost(most) | Take::Backlog { most, .. } => taken < most,
+            Take::Runs(_) => false,
+        }
     }
 
     /// Whether another may be taken after so many, if the last was long.
     pub(super) fn has_room(self, taken: usize) -> bool {
-        let (Take::AtMost(limit) | Take::Runs(limit)) = self;
+        let (Take::AtMost(limit) | Take::Runs(limit) | Take::Backlog { long: limit, .. }) = self;
         taken < limit
     }
 }
@@ -87,5 +94,8 @@ mod tests {
         assert!(!Take::Runs(4).goes_on(4, 60_000, 4112));
         assert!(Take::AtMost(8).goes_on(7, 20, 0));
         assert!(!Take::AtMost(8).goes_on(8, 20, 0));
+        let backlog = Take::Backlog { most: 4, long: 2 };
+        assert!(backlog.goes_on(3, 20, 0) && !backlog.goes_on(4, 20, 0));
+        assert!(backlog.goes_on(1, 60_000, 4112) && !backlog.goes_on(2, 60_000, 4112));
     }
 }

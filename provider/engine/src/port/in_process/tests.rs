@@ -1,6 +1,7 @@
 //! The engine end to end, over a way that loses, changes, repeats and delays packets as a seed
 //! says.
 
+mod backlog;
 mod company;
 mod ending;
 mod many;
