@@ -12,7 +12,6 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::abi::EXS_QUEUES_MAX;
 use crate::attention::{Attention, Duty, Next};
-use crate::conn::Conn;
 use crate::errno::{Errno, Result};
 use crate::memory::Memory;
 use crate::queue::{Progress, Queue};
@@ -24,6 +23,9 @@ static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(std::ptr::null_mut());
 static STARTING: Mutex<()> = Mutex::new(());
 
 /// What a descriptor that the progress thread waits for stands for; smaller numbers are devices.
+/// How often completions are looked for while requests wait to be posted together.
+const LOOKS: usize = 4;
+
 pub(crate) const CM: u64 = u64::MAX;
 pub(crate) const WAKE: u64 = u64::MAX - 1;
 
@@ -296,16 +298,33 @@ impl Library {
         unsafe { libc::write(self.wake, (&raw const one).cast(), 8) };
     }
 
-    /// Takes completions from a queue and gives them to their connections.
+    /// Takes completions from a queue and gives them to their connections. Where long requests
+    /// follow of them, it looks for more first: what is posted together is sent together.
     pub(crate) fn poll(&self, cq: &Cq, wait: bool) -> usize {
-        cq.poll(wait, |completions| {
-            for batch in completions.chunk_by(|a, b| a.wr_id >> 32 == b.wr_id >> 32) {
-                self.deliver(batch);
+        let mut gathering = Vec::new();
+        let mut found = 0;
+        for _ in 0..LOOKS {
+            let more = cq.poll(wait, |completions| {
+                for batch in completions.chunk_by(|a, b| a.wr_id >> 32 == b.wr_id >> 32) {
+                    self.deliver(batch, &mut gathering);
+                }
+            });
+            found += more;
+            if more == 0 || gathering.is_empty() {
+                break;
             }
-        })
+        }
+        for key in gathering {
+            if let Some(socket) = self.by_key(key)
+                && let Some(conn) = socket.lock().conn()
+            {
+                conn.post();
+            }
+        }
+        found
     }
 
-    fn deliver(&self, batch: &[Completion]) {
+    fn deliver(&self, batch: &[Completion], gathering: &mut Vec<u64>) {
         let key = batch.first().map_or(0, |first| first.wr_id >> 32);
         let Some(socket) = self.by_key(key) else {
             return;
@@ -313,14 +332,10 @@ impl Library {
 
         let settle = {
             let mut inner = socket.lock();
-            let conn: Option<&mut Conn> = match &mut inner.phase {
-                Phase::Connected(conn) | Phase::Connecting(conn, _) | Phase::Accepting(conn, _) => {
-                    Some(conn)
-                }
-                _ => None,
-            };
-            let Some(conn) = conn else { return };
-            conn.completions(batch.iter());
+            let Some(conn) = inner.conn() else { return };
+            if conn.completions(batch.iter()) && !gathering.contains(&key) {
+                gathering.push(key);
+            }
             let up = conn.link() == crate::conn::Link::Up;
             inner.look();
             !up || !inner

@@ -14,10 +14,15 @@ use crate::verbs::{INLINE, READ, SEND, SEND_IMMEDIATE, WRITE, WRITE_IMMEDIATE, W
 impl Conn {
     /// Does what the machine wants done.
     pub(super) fn act(&mut self) {
+        self.carry_out();
+        self.post();
+    }
+
+    /// The same, but what is to be posted is only queued.
+    pub(super) fn carry_out(&mut self) {
         while let Some(action) = self.machine.as_mut().and_then(Machine::action) {
             self.take(action);
         }
-        self.post();
     }
 
     fn take(&mut self, action: Action) {
@@ -224,7 +229,8 @@ impl Conn {
         self.works.push(work);
     }
 
-    fn post(&mut self) {
+    /// Posts what is queued.
+    pub(crate) fn post(&mut self) {
         if self.link != Link::Up {
             self.works.clear();
         }
@@ -247,6 +253,14 @@ impl Conn {
         }
     }
 
+    /// Whether what is queued is long, and a few more can be posted with it.
+    pub(super) fn may_wait(&self) -> bool {
+        let bytes = |work: &Work| work.length[0] as usize;
+        self.link == Link::Up
+            && self.works.len() < GATHER_MOST
+            && self.works.iter().map(bytes).sum::<usize>() >= GATHER_LEAST
+    }
+
     pub(super) fn repost(&mut self, slot: u32) -> Result<()> {
         let address = self.slots.address(slot as usize * SLOT);
         // SAFETY: a slot of ours, which is not looked at before its receive has completed.
@@ -262,6 +276,11 @@ impl Conn {
         Ok(())
     }
 }
+
+/// Requests of so many bytes in all are worth waiting for others.
+const GATHER_LEAST: usize = 32 << 10;
+/// So many are posted together.
+const GATHER_MOST: usize = 8;
 
 fn at(ops: &VecDeque<Op>, first: u64, number: u64) -> Option<&Op> {
     ops.get(usize::try_from(number.checked_sub(first)?).ok()?)

@@ -239,8 +239,12 @@ impl Conn {
         self.act();
     }
 
-    /// Takes completions, in their order.
-    pub(crate) fn completions<'a>(&mut self, completions: impl Iterator<Item = &'a Completion>) {
+    /// Takes completions, in their order. Returns whether long requests wait for what comes next,
+    /// to be posted with it: [`post`](Self::post) must follow soon.
+    pub(crate) fn completions<'a>(
+        &mut self,
+        completions: impl Iterator<Item = &'a Completion>,
+    ) -> bool {
         for completion in completions {
             let low = completion.wr_id & 0xffff_ffff;
             let good = completion.status == 0;
@@ -265,8 +269,13 @@ impl Conn {
             }
         }
 
-        self.act();
+        self.carry_out();
+        let waits = self.may_wait();
+        if !waits {
+            self.post();
+        }
         self.look_drained();
+        waits
     }
 
     /// Hands it to the machine, or keeps it until there is one.

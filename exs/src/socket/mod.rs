@@ -155,6 +155,16 @@ impl Direction {
 }
 
 impl Inner {
+    /// The connection, or what is to be one, that completions are of.
+    pub(crate) fn conn(&mut self) -> Option<&mut Conn> {
+        match &mut self.phase {
+            Phase::Connected(conn) | Phase::Connecting(conn, _) | Phase::Accepting(conn, _) => {
+                Some(conn)
+            }
+            _ => None,
+        }
+    }
+
     /// The connection.
     pub(crate) fn connected(&self) -> Result<&Conn> {
         match &self.phase {
