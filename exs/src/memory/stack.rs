@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 thread_local! {
-    /// `None`: it is not known, or the thread is not on it.
+    /// `None`: the C library does not say.
     static STACK: Option<Range<usize>> = bounds();
 }
 
@@ -20,7 +20,7 @@ pub(super) fn holds(address: usize, length: usize) -> bool {
     // A thread that is ending may have let go of it.
     let within = STACK.try_with(|stack| {
         stack.as_ref().is_some_and(|stack| {
-            // Threads of the application's own making may have put another stack under this one.
+            // A coroutine or a signal handler may run on another.
             stack.contains(&here) && address <= stack.end && length <= stack.end - address
         })
     });
