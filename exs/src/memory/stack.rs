@@ -1,5 +1,6 @@
-//! The calling thread's own stack: memory that is there for sure, so that nobody need ask the kernel.
-//! Most of what applications have events written to, and descriptions read from, are variables.
+//! The calling thread's own stack: memory that is there for sure, so that nobody need ask the
+//! kernel. Most of what applications have events written to, and descriptions read from, are
+//! variables.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
