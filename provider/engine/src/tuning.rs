@@ -25,9 +25,14 @@ pub(crate) const RING_ACTIVE: Duration = Duration::from_micros(50);
 pub(crate) const SOCKET_POLL_INTERVAL: Duration = Duration::from_micros(10);
 /// How long a silent application keeps its turn at first, and the helper's first nap.
 pub(crate) const MIN_NAP: Duration = Duration::from_micros(200);
-/// The helper's longest nap while the application polls. Each nap is an interrupt and two switches,
-/// on a processor that the application may well be polling on.
+/// The helper's longest nap while the application polls, where naps cost little. Each is an
+/// interrupt and two switches, on a processor that the application may well be polling on…
 pub(crate) const MAX_NAP: Duration = Duration::from_micros(1_600);
+/// … so where the helper needs more of a processor for one, as in an emulated machine, it is so
+/// many times as long as that…
+pub(crate) const NAP_WORTH: u32 = 128;
+/// … and no longer than this.
+pub(crate) const LONGEST_NAP: Duration = Duration::from_millis(8);
 /// A nap is at most this part of the application's turn. Until the helper has noticed that the turn
 /// is over nobody receives, and a program that polls for each completion and then spins on memory
 /// ends a turn with each message.

@@ -22,7 +22,7 @@ use crate::progress::futex;
 use crate::progress::sleep::Sleep;
 use crate::progress::timers;
 use crate::progress::turn::{self, Turn};
-use crate::tuning::{CONTROL_INTERVAL, MAX_NAP, MIN_NAP, NAP_PART};
+use crate::tuning::{CONTROL_INTERVAL, LONGEST_NAP, MAX_NAP, MIN_NAP, NAP_PART, NAP_WORTH};
 
 pub(crate) struct Driver {
     /// Whose turn it is; the helper waits on it as a futex.
@@ -42,6 +42,8 @@ pub(crate) struct Driver {
     /// What the helper received, for threads that wait for it.
     pub(crate) arrivals: Arrivals,
     pub(super) awake_waits: Awake,
+    /// How long naps may be, by what the last ones cost, in nanoseconds; the helper's own.
+    longest_nap: AtomicU64,
     /// Without a helper the application has the turn for good.
     pub(crate) has_helper: bool,
 }
@@ -62,6 +64,7 @@ impl Driver {
             arrivals: Arrivals::default(),
             awake_waits: Awake::default(),
             has_helper,
+            longest_nap: AtomicU64::new(MAX_NAP.as_nanos() as u64),
             turn: Turn::new(AtomicU32::new(first), AtomicU32::new(0)),
             empty_polls: AtomicU32::new(0),
             full_polls: AtomicU32::new(0),
@@ -121,7 +124,9 @@ impl Driver {
         }
 
         let since = timers::now();
-        let mut naps = Naps::new(since);
+        let longest = Duration::from_nanos(self.longest_nap.load(Ordering::Relaxed));
+        let mut naps = Naps::new(since, longest);
+        let mut had = timers::processor_time();
         let mut control_at = since + CONTROL_INTERVAL;
         self.turn.stand_by(|word| {
             futex::wait(word, turn::APP, naps.length);
@@ -130,9 +135,12 @@ impl Driver {
                 control_at = now + CONTROL_INTERVAL;
                 chores();
             }
+            let has = timers::processor_time();
+            naps.cost(has - std::mem::replace(&mut had, has));
             naps.another(now, self.polled_at.load())
         });
 
+        (self.longest_nap).store(naps.most.as_nanos() as u64, Ordering::Relaxed);
         self.awake_waits.has_gone();
         taking_back(&|| {
             self.empty_polls.store(0, Ordering::Relaxed);
@@ -163,20 +171,30 @@ struct Naps {
     /// When the turn began.
     since: Time,
     length: Duration,
+    /// The longest.
+    most: Duration,
 }
 
 impl Naps {
-    fn new(since: Time) -> Naps {
+    fn new(since: Time, most: Duration) -> Naps {
         Naps {
             since,
             length: MIN_NAP,
+            most,
         }
+    }
+
+    /// A nap has cost the helper so much of a processor.
+    fn cost(&mut self, processor: Duration) {
+        let worth = (NAP_WORTH * processor).clamp(MAX_NAP, LONGEST_NAP);
+        // One that was unlucky is to say little.
+        self.most = (7 * self.most + worth) / 8;
     }
 
     /// After a nap, with the application's last poll so long ago: whether to take another.
     fn another(&mut self, now: Time, polled_at: Time) -> bool {
         let silent_for = now - polled_at;
-        let usual = ((now - self.since) / NAP_PART).clamp(MIN_NAP, MAX_NAP);
+        let usual = ((now - self.since) / NAP_PART).clamp(MIN_NAP, self.most);
         // Who has polled for long is more likely to have lost the processor than to have stopped.
         let enough = (usual / 2).max(MIN_NAP);
         if silent_for >= enough {
@@ -199,7 +217,7 @@ mod tests {
 
     #[test]
     fn naps_grow_while_the_application_polls() {
-        let mut naps = Naps::new(Time::ZERO);
+        let mut naps = Naps::new(Time::ZERO, MAX_NAP);
         let (mut now, mut count) = (Time::ZERO, 0);
         while naps.length < MAX_NAP {
             now += naps.length;
@@ -219,15 +237,33 @@ mod tests {
     }
 
     #[test]
+    fn naps_that_cost_much_are_longer() {
+        let longest = |cost| {
+            let mut naps = Naps::new(Time::ZERO, MAX_NAP);
+            let mut now = Time::ZERO;
+            for _ in 0..2_000 {
+                now += naps.length;
+                naps.cost(cost);
+                assert!(naps.another(now, now));
+            }
+            naps.length
+        };
+        assert_eq!(longest(5 * MICROSECOND), MAX_NAP);
+        let long = longest(40 * MICROSECOND);
+        assert!(long > 3 * MAX_NAP && long < LONGEST_NAP, "{long:?}");
+        assert!(longest(300 * MICROSECOND) > LONGEST_NAP - 10 * MICROSECOND);
+    }
+
+    #[test]
     fn an_application_that_falls_silent_at_once_loses_its_turn() {
-        assert!(!Naps::new(Time::ZERO).another(Time::ZERO + MIN_NAP, Time::ZERO));
+        assert!(!Naps::new(Time::ZERO, MAX_NAP).another(Time::ZERO + MIN_NAP, Time::ZERO));
     }
 
     /// Polls for the completion of a long message, then spins on memory.
     #[test]
     fn the_end_of_a_turn_of_milliseconds_is_noticed_soon() {
         for silent_from in (500..6_000).step_by(7).map(Duration::from_micros) {
-            let mut naps = Naps::new(Time::ZERO);
+            let mut naps = Naps::new(Time::ZERO, MAX_NAP);
             let mut now = Time::ZERO + naps.length;
             let stops = Time::ZERO + silent_from;
             while naps.another(now, now.min(stops)) {

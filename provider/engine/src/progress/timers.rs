@@ -23,6 +23,11 @@ pub(crate) fn now() -> Time {
     Time::from_nanos(read(libc::CLOCK_MONOTONIC))
 }
 
+/// How long the calling thread has had a processor.
+pub(super) fn processor_time() -> Time {
+    Time::from_nanos(read(libc::CLOCK_THREAD_CPUTIME_ID))
+}
+
 /// Nanoseconds since 1970.
 pub(crate) fn wall_clock() -> u64 {
     read(libc::CLOCK_REALTIME)
