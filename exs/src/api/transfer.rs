@@ -174,13 +174,14 @@ fn transfer_file(
         target.end(kind, sockno, result, detail);
     };
 
-    // The plan comes with the turn: one that is refused a turn ends before the call does.
-    let (turn, turned) = mpsc::channel();
-    let turn = Box::new(move || turn.send(plan).unwrap_or(()));
     let start = |target: Target| {
+        // The plan and the target come with the turn: one that is refused a turn has ended, and let
+        // go of its queue, before the call does.
+        let (turn, turned) = mpsc::channel();
+        let turn = Box::new(move || turn.send((plan, target)).unwrap_or(()));
         if block {
             socket.queue_file(used, turn)?;
-            let plan = turned.recv().map_err(|_| Errno(libc::ECANCELED))?;
+            let (plan, target) = turned.recv().map_err(|_| Errno(libc::ECANCELED))?;
             work(plan, &socket, target);
             return Ok(());
         }
@@ -189,7 +190,7 @@ fn transfer_file(
         // lack one.
         let own = Arc::clone(&socket);
         progress::spawn("exs-file", move || {
-            if let Ok(plan) = turned.recv() {
+            if let Ok((plan, target)) = turned.recv() {
                 progress::guarded(|| work(plan, &own, target));
             }
         })?;
