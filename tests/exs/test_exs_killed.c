@@ -12,7 +12,7 @@
 #include <dirent.h>
 #include <pthread.h>
 
-enum { LATEST = 30000, LARGE = 1 << 20, AFTERWARDS = 9, DONE_SECONDS = 10 };
+enum { LATEST = 30000, LARGE = 1 << 20, AFTERWARDS = 9, DONE_SECONDS = 10, REFUSALS = 50 };
 
 static unsigned char large[LARGE];
 
@@ -166,6 +166,19 @@ static void check_remains(param *p, int before)
 	print_pass(0);
 }
 
+// A transfer that is refused is over, and its queue free, when the call returns.
+static void refused(param *p, long (*operation)(param *p))
+{
+	for (int i = 0; i < REFUSALS; i++) {
+		if (operation(p) >= 0 && p->mode)
+			CHECK(next_event(p).exs_evt_errno, "there is nobody any more");
+		if (!p->mode)
+			continue;
+		CHECK(!exs_qdelete(p->qh), "exs_qdelete after a refusal: %s", strerror(errno));
+		require(ok_exs_qcreate(p));
+	}
+}
+
 static void killed(param *p, long (*operation)(param *p), int (*is_right)(int error))
 {
 	int before = descriptors();
@@ -174,6 +187,8 @@ static void killed(param *p, long (*operation)(param *p), int (*is_right)(int er
 	int error = until_it_fails(p, operation);
 	kill_peer();
 	CHECK(is_right(error), "ended with %s", strerror(error));
+	if (operation == sends_a_file || operation == receives_a_file)
+		refused(p, operation);
 	check_remains(p, before);
 }
 
