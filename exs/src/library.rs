@@ -22,10 +22,10 @@ use crate::verbs::{CmChannel, Completion, Cq, Device};
 static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(std::ptr::null_mut());
 static STARTING: Mutex<()> = Mutex::new(());
 
-/// What a descriptor that the progress thread waits for stands for; smaller numbers are devices.
 /// How often completions are looked for while requests wait to be posted together.
 const LOOKS: usize = 4;
 
+/// What a descriptor that the progress thread waits for stands for; smaller numbers are devices.
 pub(crate) const CM: u64 = u64::MAX;
 pub(crate) const WAKE: u64 = u64::MAX - 1;
 

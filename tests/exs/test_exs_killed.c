@@ -170,10 +170,8 @@ static void check_remains(param *p, int before)
 static void refused(param *p, long (*operation)(param *p))
 {
 	for (int i = 0; i < REFUSALS; i++) {
-		if (operation(p) >= 0 && p->mode)
+		if (operation(p) >= 0)
 			CHECK(next_event(p).exs_evt_errno, "there is nobody any more");
-		if (!p->mode)
-			continue;
 		CHECK(!exs_qdelete(p->qh), "exs_qdelete after a refusal: %s", strerror(errno));
 		require(ok_exs_qcreate(p));
 	}
@@ -187,7 +185,7 @@ static void killed(param *p, long (*operation)(param *p), int (*is_right)(int er
 	int error = until_it_fails(p, operation);
 	kill_peer();
 	CHECK(is_right(error), "ended with %s", strerror(error));
-	if (operation == sends_a_file || operation == receives_a_file)
+	if (p->mode && (operation == sends_a_file || operation == receives_a_file))
 		refused(p, operation);
 	check_remains(p, before);
 }

@@ -15,17 +15,15 @@ thread_local! {
 pub(super) fn holds(address: usize, length: usize) -> bool {
     let variable = 0_u8;
     let here = std::ptr::from_ref(std::hint::black_box(&variable)) as usize;
-    if address < here {
+    if length == 0 || address < here {
         return false;
     }
+    let within = |stack: &Range<usize>| {
+        // A coroutine or a signal handler may run on another.
+        stack.contains(&here) && address <= stack.end && length <= stack.end - address
+    };
     // A thread that is ending may have let go of it.
-    let within = STACK.try_with(|stack| {
-        stack.as_ref().is_some_and(|stack| {
-            // A coroutine or a signal handler may run on another.
-            stack.contains(&here) && address <= stack.end && length <= stack.end - address
-        })
-    });
-    length > 0 && within == Ok(true)
+    STACK.try_with(|stack| stack.as_ref().is_some_and(within)) == Ok(true)
 }
 
 /// What the C library says, which looks into `/proc/self/maps` for a process's first thread.

@@ -187,7 +187,7 @@ impl ObjectTable {
     /// Says whether a request of its peer's has arrived at a queue pair, which is named by the
     /// lower half of its number.
     pub fn set_heard(&self, qp: u16, heard: bool) {
-        if self.owner != ferroce_process::owner() {
+        if !self.is_own() {
             return;
         }
         let (word, bit) = self.heard_bit(qp);
@@ -208,6 +208,11 @@ impl ObjectTable {
         let word = usize::from(qp) / u64::BITS as usize;
         let bit = 1 << (u32::from(qp) % u64::BITS);
         (self.word(ROWS + word / WORDS, word % WORDS), bit)
+    }
+
+    /// Whether it is this process's, and not its parent's from before a fork.
+    fn is_own(&self) -> bool {
+        self.owner == ferroce_process::owner()
     }
 
     fn entry(&self, number: u32, word: usize) -> &AtomicU64 {
@@ -354,8 +359,7 @@ impl Listing {
     /// The entry, if there is one and it is this process's.
     fn writable(&self) -> Option<u32> {
         let gone = self.gone.load(Ordering::Relaxed);
-        self.number
-            .filter(|_| !gone && self.table.owner == ferroce_process::owner())
+        self.number.filter(|_| !gone && self.table.is_own())
     }
 }
 

@@ -98,6 +98,7 @@ pub(crate) fn set_completions(fd: c_int) {
     set_kind(fd, COMPLETIONS);
 }
 
+#[inline]
 fn set_kind(fd: c_int, kind: u32) -> bool {
     entry(fd).map(|entry| change(entry, kind)).is_some()
 }
@@ -115,32 +116,21 @@ fn change(entry: &AtomicU32, kind: u32) {
 /// Enters a copy of a descriptor as what that one is. A copy beyond the table keeps what it was
 /// opened on, but is not served.
 pub(crate) fn copy(from: c_int, to: c_int) {
-    let kind = kind(from).unwrap_or(0);
-    if let Some(entry) = entry(to) {
-        change(entry, kind);
-    }
+    set_kind(to, kind(from).unwrap_or(0));
 }
 
 /// Enters what a new descriptor is. `false`: the table has no room for it.
 pub(crate) fn set(fd: c_int, uverbs: Option<u16>) -> bool {
     let kind = uverbs.map_or(0, |n| u32::from(n.saturating_add(1)));
-    match entry(fd) {
-        Some(entry) => {
-            change(entry, kind);
-            true
-        }
-        None => kind == 0,
-    }
+    set_kind(fd, kind) || kind == 0
 }
 
 /// A descriptor is about to be closed. A channel's entry stays, marked, until the number is another
 /// file's: what another thread writes meanwhile must not go into the socket that stands for the
 /// channel.
 pub(crate) fn closing(fd: c_int) {
-    match (entry(fd), rdma_cm(fd)) {
-        (Some(entry), Some(number)) => change(entry, CLOSED | RDMA_CM | u32::from(number)),
-        _ => drop(set(fd, None)),
-    }
+    let kind = rdma_cm(fd).map_or(0, |number| CLOSED | RDMA_CM | u32::from(number));
+    set_kind(fd, kind);
 }
 
 /// Forgets the descriptors of a range, both ends included.

@@ -14,9 +14,9 @@
 //! It sits in every process below `ferroce run`, shells included. So it looks at the first bytes of
 //! a path and at one table entry of a descriptor and otherwise passes the call on; it starts no
 //! thread, allocates nothing from the heap, takes no lock but for commands that it carries and maps
-//! no memory but for `rdma_cm`, and works before its own constructor and in signal handlers. It
-//! never touches packets or verbs objects, and it never hides a failure of the call that it passes
-//! on.
+//! no memory but for `rdma_cm` and a page that says which process it is in, and works before its
+//! own constructor and in signal handlers. It never touches packets or verbs objects, and it never
+//! hides a failure of the call that it passes on.
 
 mod answers;
 mod carrier;

@@ -147,7 +147,7 @@ fn first(row: u16) -> usize {
 impl Drop for QpRow {
     fn drop(&mut self) {
         // In a forked child the row is the parent's still, who may have held the lock at the fork.
-        if self.table.owner == ferroce_process::owner() {
+        if self.table.is_own() {
             Free::locked(&self.table.rows)
                 .back
                 .push(self.place().into());

@@ -2,7 +2,6 @@
 
 use super::errno;
 use libc::{c_int, c_void, iovec};
-use std::hint::black_box;
 use std::ptr::with_exposed_provenance_mut;
 
 /// Bytes that memory is there or not there in, at least.
@@ -23,8 +22,6 @@ pub(crate) unsafe fn copy_out(address: u64, bytes: &[u8], frame_end: usize) -> R
         let to = with_exposed_provenance_mut::<u8>(at);
         // SAFETY: beyond the variable, in a page of the stack that is in use.
         unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-        // What the compiler knows of variables there is out of date.
-        black_box(to);
         return Ok(());
     }
 
@@ -74,6 +71,7 @@ unsafe fn copy_checked(address: u64, bytes: &[u8]) -> Result<(), c_int> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::hint::black_box;
 
     #[test]
     fn only_the_rest_of_the_page_is_beside() {

@@ -14,7 +14,7 @@ pub(crate) struct Ways {
     /// One stays for a moment when no path has it any more: to ask for the other's inbox takes a
     /// round trip to the daemon, which who connects anew to the same process shall not wait for.
     rings: Mutex<HashMap<u8, Arc<RingSender>>>,
-    /// Some of them have memory that may be given back.
+    /// Some of them have memory that may be given back, or may be given up.
     hold: Arc<AtomicBool>,
 }
 
