@@ -190,6 +190,13 @@ pub(crate) const SEND_WAIT: Duration = Duration::from_millis(2);
 pub(crate) const TURN_WINDOW: u32 = 64 << 10;
 /// Bytes that a queue pair sends in a turn while others wait.
 pub(crate) const TURN_BYTES: u64 = 256 << 10;
+/// What one send takes of packets of 4,096 bytes.
+pub(crate) const SEND_BYTES: u32 = 60 << 10;
+/// The same two of a window that has room for so many turns: two whole sends, where 64 KiB are a
+/// send and a packet.
+pub(crate) const WIDE_TURNS: u32 = 8;
+pub(crate) const WIDE_TURN_WINDOW: u32 = 2 * SEND_BYTES;
+pub(crate) const WIDE_TURN_BYTES: u64 = 2 * WIDE_TURN_WINDOW as u64;
 /// If no turn has ended for so long while others wait, they wait no longer…
 pub(crate) const TURN_PATIENCE: Duration = Duration::from_millis(10);
 /// … which doubles, as long as none ends, up to this.

@@ -124,6 +124,14 @@ enum Command {
         #[arg(long, hide = true, requires = "tests")]
         results: Option<PathBuf>,
     },
+    /// The part of `bench --rxe --html` that runs in the guest
+    #[command(hide = true)]
+    RaceCurves {
+        /// Where the figures go
+        results: PathBuf,
+        #[arg(long)]
+        quick: bool,
+    },
     /// The part of `bench --delays` that runs in the guest
     #[command(hide = true)]
     RaceDelays {
@@ -251,6 +259,9 @@ fn run_command(command: Command) -> Result<bool> {
             results: Some(results),
         } => compare::inside(&tests, &results).map(|()| true),
         Command::PyverbsRxe { .. } => compare::run(),
+        Command::RaceCurves { results, quick } => {
+            bench::curves_inside(&results, quick).map(|()| true)
+        }
         Command::RaceDelays { results, quick } => {
             bench::delays_inside(&results, quick).map(|()| true)
         }

@@ -15,7 +15,7 @@ pub(crate) struct Scope {
     #[arg(long)]
     quick: bool,
     /// Against the kernel's rdma_rxe instead, both in an emulated guest
-    #[arg(long, conflicts_with_all = BY_THEMSELVES)]
+    #[arg(long, conflicts_with_all = NOT_IN_A_GUEST)]
     rxe: bool,
     /// Instead, how much longer perftest takes beside six programs that never sleep
     #[arg(long, group = INSTEAD)]
@@ -48,12 +48,15 @@ pub(crate) struct Scope {
     /// with its options, such as "ib_send_bw -s 4096", or of those that aims are about
     #[arg(long, value_name = "LINE", group = INSTEAD, num_args = 0..=1)]
     profile: Option<Option<String>>,
-    /// Instead, draw bandwidth and latency over size, queue pairs and loss, into this directory
+    /// Instead, draw bandwidth and latency over size, queue pairs and loss, into this directory;
+    /// with --rxe beside the kernel's rdma_rxe, in an emulated guest
     #[arg(long, value_name = "DIR", group = INSTEAD)]
     html: Option<PathBuf>,
 }
 
-/// Those that write no figures and have nothing to do with rdma_rxe.
+/// Those that have nothing to do with rdma_rxe.
+const NOT_IN_A_GUEST: [&str; 5] = ["loaded", "engine", "sends", "receives", "profile"];
+/// Those that write no figures of their own accord to a file.
 const BY_THEMSELVES: [&str; 6] = ["loaded", "engine", "sends", "receives", "profile", "html"];
 /// What there is one of in a run.
 const INSTEAD: &str = "instead";
@@ -79,6 +82,11 @@ pub(crate) fn run(scope: &Scope) -> Result<bool> {
             profile: Some(line),
             ..
         } => bench::profile(line.as_deref(), quick),
+        Scope {
+            html: Some(dir),
+            rxe: true,
+            ..
+        } => bench::curves_beside_rxe(dir, quick),
         Scope {
             html: Some(dir), ..
         } => bench::curves(dir, quick),

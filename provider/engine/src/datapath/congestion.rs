@@ -9,7 +9,9 @@ use ferroce_transport::{PathSignal, Time};
 
 use crate::datapath::turns::Turns;
 use crate::progress::timers;
-use crate::tuning::TURN_WINDOW;
+use crate::tuning::{
+    SEND_BYTES, TURN_BYTES, TURN_WINDOW, WIDE_TURN_BYTES, WIDE_TURN_WINDOW, WIDE_TURNS,
+};
 
 // Queue pairs tell the estimate as the controller has it.
 const _: () = assert!(Reaction::ONE == Pace::ONE);
@@ -47,14 +49,32 @@ impl Congestion {
         }
     }
 
-    /// The share of one QP in bytes.
+    /// The share of one QP in bytes. Of several, in a wide window, it is whole sends: what is left
+    /// of one would go by itself each time.
     pub(crate) fn share(&self) -> u32 {
-        self.window() / self.turns.taken().max(1)
+        let (window, taken) = (self.window(), self.turns.taken().max(1));
+        let share = window / taken;
+        match taken > 1 && is_wide(window) && share > SEND_BYTES {
+            true => share - share % SEND_BYTES,
+            false => share,
+        }
     }
 
     /// How many QPs may send at once.
     pub(crate) fn limit(&self) -> u32 {
-        (self.window() / TURN_WINDOW).max(1)
+        let window = self.window();
+        match is_wide(window) {
+            true => window / WIDE_TURN_WINDOW,
+            false => (window / TURN_WINDOW).max(1),
+        }
+    }
+
+    /// How many bytes one QP may send before it is another's turn.
+    pub(crate) fn turn(&self) -> u64 {
+        match is_wide(self.window()) {
+            true => WIDE_TURN_BYTES,
+            false => TURN_BYTES,
+        }
     }
 
     pub(crate) fn signal(&self, now: Time, signal: PathSignal) {
@@ -107,6 +127,11 @@ impl Congestion {
     }
 }
 
+/// Whether a window has room for many turns of whole sends.
+fn is_wide(window: u32) -> bool {
+    window >= WIDE_TURNS * WIDE_TURN_WINDOW
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,5 +155,28 @@ mod tests {
         let begun = c.turns.begin(4, c.limit(), false);
         assert_eq!(begun, Begun::Waits { alone: true });
         assert!(c.share() >= TURN_WINDOW);
+        assert_eq!(c.turn(), TURN_BYTES);
+    }
+
+    #[test]
+    fn turns_of_a_wide_window_are_whole_sends() {
+        let c = Congestion::new(CongestionControl::Aimd, socket_window(8 << 20));
+        for _ in 0..1000 {
+            let (bytes, rtt) = (65_536, None);
+            c.signal(Time::ZERO, PathSignal::Acked { bytes, rtt });
+        }
+        // One that is alone has all of it.
+        let begin = |index| c.turns.begin(index, c.limit(), false);
+        assert!(matches!(begin(0), Begun::Turn(_)));
+        assert_eq!(c.share(), 3 << 20);
+        assert_eq!(c.limit(), 25);
+        for index in 1..25 {
+            assert!(matches!(begin(index), Begun::Turn(_)));
+            assert_eq!(c.share() % SEND_BYTES, 0);
+            assert!(c.share() * u32::from(index + 1) <= 3 << 20);
+        }
+        assert_eq!(begin(25), Begun::Waits { alone: true });
+        assert_eq!(c.share(), WIDE_TURN_WINDOW);
+        assert_eq!(c.turn() % u64::from(SEND_BYTES), 0);
     }
 }

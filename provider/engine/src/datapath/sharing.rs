@@ -9,7 +9,7 @@ use crate::datapath::turns::{Begun, Look, Part, Turn};
 use crate::hca::Hca;
 use crate::memory::keys::KeyTable;
 use crate::progress::timers::{Alarm, Alarmed, Alarms};
-use crate::tuning::{SMALL_REQUEST, TURN_BYTES};
+use crate::tuning::SMALL_REQUEST;
 use crate::verbs::qp::{Inner, Qp};
 
 impl Qp {
@@ -31,7 +31,7 @@ impl Qp {
                 return Some(congestion.share());
             }
             let left = match congestion.turns.counts(turn) {
-                true => left_of_turn(transport, since),
+                true => left_of_turn(transport, since, congestion.turn()),
                 false => 0,
             };
             if left > 0 || transport.packets_in_flight() > 0 {
@@ -111,12 +111,12 @@ impl Qp {
 }
 
 /// Bytes that a queue pair may have in flight until its turn ends: while others wait it takes no
-/// more than is its due.
-fn left_of_turn(transport: &Transport, since: u64) -> u32 {
+/// more than is its due, `turn`.
+fn left_of_turn(transport: &Transport, since: u64, turn: u64) -> u32 {
     // What was lost is sent again first.
     let due = match transport.is_recovering() {
-        false => TURN_BYTES,
-        true => 2 * TURN_BYTES,
+        false => turn,
+        true => 2 * turn,
     };
     let left = (since + due).saturating_sub(transport.settled_cost());
     u32::try_from(left).unwrap_or(u32::MAX)

@@ -144,6 +144,11 @@ impl<'a> Bench<'a> {
         self.transfer([self.host; 2], tool, size, &[])
     }
 
+    /// Of WRITEs of 64 KiB, so many queue pairs side by side, each with memory of its own.
+    pub(super) fn queue_pairs(&self, count: &str) -> Result<f64> {
+        self.transfer([self.host; 2], "ib_write_bw", 65_536, &["-q", count])
+    }
+
     /// The same between two hosts, with more options.
     pub(super) fn transfer(
         &self,

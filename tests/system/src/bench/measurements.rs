@@ -9,12 +9,15 @@ pub(super) type Measurement = (&'static str, &'static str, fn(&Bench<'_>) -> Res
 
 /// All measurements but of memory: key, unit and how.
 pub(super) const MEASUREMENTS: &[Measurement] = &[
-    ("udp_bandwidth", "Gb/s", |b| {
-        Ok(b.udp_bytes(4096)? * 8.0 / 1e9)
-    }),
+    ("udp_64k", "Gb/s", |b| b.udp_bandwidth(64 << 10)),
+    ("udp_1m", "Gb/s", |b| b.udp_bandwidth(1 << 20)),
+    ("udp_8m", "Gb/s", |b| b.udp_bandwidth(8 << 20)),
+    ("udp_32m", "Gb/s", |b| b.udp_bandwidth(32 << 20)),
     ("tcp_bandwidth", "Gb/s", |b| b.tcp_bandwidth("64K")),
     ("write_64k", "Gb/s", |b| b.bandwidth("ib_write_bw", 65_536)),
     ("write_1m", "Gb/s", |b| b.bandwidth("ib_write_bw", 1 << 20)),
+    ("write_128_pairs", "Gb/s", |b| b.queue_pairs("128")),
+    ("write_512_pairs", "Gb/s", |b| b.queue_pairs("512")),
     ("send_64k", "Gb/s", |b| b.bandwidth("ib_send_bw", 65_536)),
     ("send_1m", "Gb/s", |b| b.bandwidth("ib_send_bw", 1 << 20)),
     ("read_64k", "Gb/s", |b| b.bandwidth("ib_read_bw", 65_536)),
@@ -37,7 +40,9 @@ pub(super) const MEASUREMENTS: &[Measurement] = &[
     ("event_latency", "us", |b| {
         b.latency_by_events("ib_send_lat")
     }),
-    ("udp_rate", "M/s", |b| Ok(b.udp_bytes(20)? / 20.0 / 1e6)),
+    ("udp_rate", "M/s", |b| {
+        Ok(b.udp_bytes(20, 64 << 10)? / 20.0 / 1e6)
+    }),
     ("write_rate", "M/s", |b| b.message_rate("ib_write_bw")),
     ("send_rate", "M/s", |b| b.message_rate("ib_send_bw")),
     ("poll_write_64k", "Gb/s", |b| {
@@ -55,6 +60,8 @@ pub(super) const MEASUREMENTS: &[Measurement] = &[
     ("word", "ns", |b| b.word()),
     ("copies_64k", "Gb/s", |b| b.copies("ring", 65_536)),
     ("copies_1m", "Gb/s", |b| b.copies("ring", 1 << 20)),
+    ("copies_8m", "Gb/s", |b| b.copies("ring", 8 << 20)),
+    ("copies_32m", "Gb/s", |b| b.copies("ring", 32 << 20)),
     ("kernel_64k", "Gb/s", |b| b.copies("kernel", 65_536)),
     ("kernel_1m", "Gb/s", |b| b.copies("kernel", 1 << 20)),
     ("alone_write_64k", "Gb/s", |b| {
@@ -63,6 +70,8 @@ pub(super) const MEASUREMENTS: &[Measurement] = &[
     ("alone_write_1m", "Gb/s", |b| {
         b.alone().bandwidth("ib_write_bw", 1 << 20)
     }),
+    ("alone_128_pairs", "Gb/s", |b| b.alone().queue_pairs("128")),
+    ("alone_512_pairs", "Gb/s", |b| b.alone().queue_pairs("512")),
     ("alone_send_64k", "Gb/s", |b| {
         b.alone().bandwidth("ib_send_bw", 65_536)
     }),

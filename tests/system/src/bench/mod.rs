@@ -23,7 +23,7 @@ mod table;
 mod ways;
 mod yardsticks;
 
-pub use curves::run as curves;
+pub use curves::{in_guest as curves_beside_rxe, inside as curves_inside, run as curves};
 pub use delays::{inside as delays_inside, run as delays};
 pub use engine::run as engine_alone;
 pub use loaded::{STRANGERS, Scope as Loaded, run as beside_others};

@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 
 use super::measure::Figure;
-use super::rules::{RULES, Target};
+use super::rules::{Target, rules};
 
 /// One line of the result.
 pub(super) struct Comparison {
@@ -27,8 +27,7 @@ pub(super) const LOADED: f64 = 0.05;
 /// Applies the rules to the figures. `others`: what others used of all processors meanwhile.
 pub(super) fn compare(figures: &[Figure], others: f64) -> Vec<Comparison> {
     let find = |key: &str| figures.iter().find(|figure| figure.key == key);
-    RULES
-        .iter()
+    rules()
         .filter_map(|rule| {
             let figure = find(rule.key)?;
             let ratio = rule.against.map(|(yardstick, factor, _)| {

@@ -14,23 +14,22 @@ const BASELINE_PORT: u16 = 19_901;
 const QPERF_PORT: u16 = 19_902;
 
 impl Bench<'_> {
-    /// Payload bytes per second of the plain UDP transfer.
-    pub(super) fn udp_bytes(&self, payload: usize) -> Result<f64> {
-        let payload = payload.to_string();
+    /// Gb/s of payload of the plain UDP transfer, in packets of the path MTU, out of so many bytes
+    /// of memory and into as many.
+    pub(super) fn udp_bandwidth(&self, memory: usize) -> Result<f64> {
+        Ok(self.udp_bytes(4096, memory)? * 8.0 / 1e9)
+    }
+
+    /// Payload bytes per second of the plain UDP transfer, with so many bytes of memory at each
+    /// end (64 KiB at least).
+    pub(super) fn udp_bytes(&self, payload: usize, memory: usize) -> Result<f64> {
+        let (payload, memory) = (payload.to_string(), memory.to_string());
+        let sizes = ["--payload", &payload, "--memory", &memory];
         let address = format!("127.0.0.1:{BASELINE_PORT}");
         let seconds = self.seconds.to_string();
-        self.baseline(
-            &["receive", &address, "--payload", &payload],
-            &[
-                "send",
-                &address,
-                "--payload",
-                &payload,
-                "--seconds",
-                &seconds,
-            ],
-            End::Server,
-        )
+        let receive = [&["receive", &address], &sizes[..]].concat();
+        let send = [&["send", &address, "--seconds", &seconds], &sizes[..]].concat();
+        self.baseline(&receive, &send, End::Server)
     }
 
     /// One way, of datagrams of so many bytes.

@@ -12,11 +12,12 @@ use crate::bench::table::amount;
 const SIZE: (u32, u32) = (900, 480);
 const FONT: &str = "sans-serif";
 /// Okabe's and Ito's, which people who see some colours alike tell apart.
-const COLORS: [RGBColor; 4] = [
+const COLORS: [RGBColor; 5] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
     RGBColor(120, 120, 120),
+    RGBColor(204, 121, 167),
 ];
 
 /// Draws it.
@@ -26,7 +27,7 @@ pub(super) fn svg(plot: &Plot) -> Result<String> {
     let most = values.iter().copied().fold(0.0, f64::max);
     let least = values.iter().copied().fold(most, f64::min);
 
-    match plot.scheme.logarithmic {
+    match plot.picture.logarithmic {
         true => drawn(plot, (least.max(1e-3) / 1.5..most * 1.5).log_scale()),
         false => drawn(plot, 0.0..most * 1.1),
     }
@@ -38,7 +39,7 @@ where
     Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
     let mut text = String::new();
-    draw(plot, y, &mut text).map_err(|error| anyhow!("{}: {error}", plot.scheme.file))?;
+    draw(plot, y, &mut text).map_err(|error| anyhow!("{}: {error}", plot.picture.file))?;
     Ok(text)
 }
 
@@ -50,14 +51,14 @@ where
     Y: AsRangedCoord<Value = f64>,
     Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
-    let scheme = plot.scheme;
+    let picture = plot.picture;
     let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
 
-    let last = scheme.xs.len() as f64 - 1.0;
+    let last = picture.xs.len() as f64 - 1.0;
     let x: Range<f64> = -0.3..last + 0.3;
     let mut chart = ChartBuilder::on(&root)
-        .caption(scheme.title, (FONT, 20))
+        .caption(picture.title, (FONT, 20))
         .margin(14)
         .x_label_area_size(46)
         .y_label_area_size(66)
@@ -65,7 +66,7 @@ where
 
     let label = |at: &f64| {
         let whole = (at - at.round()).abs() < 1e-6;
-        let label = scheme
+        let label = picture
             .xs
             .get(at.round() as usize)
             .filter(|_| whole && *at > -0.1);
@@ -73,11 +74,11 @@ where
     };
     chart
         .configure_mesh()
-        .x_labels(scheme.xs.len() + 1)
+        .x_labels(picture.xs.len() + 1)
         .x_label_formatter(&label)
         .y_label_formatter(&|value| amount(*value))
-        .x_desc(scheme.x)
-        .y_desc(format!("{}, {}", scheme.y, scheme.unit))
+        .x_desc(picture.x)
+        .y_desc(format!("{}, {}", picture.y, picture.unit))
         .label_style((FONT, 14))
         .axis_desc_style((FONT, 15))
         .light_line_style(TRANSPARENT)
@@ -95,7 +96,7 @@ where
 
     chart
         .configure_series_labels()
-        .position(match scheme.falls {
+        .position(match picture.falls {
             true => SeriesLabelPosition::LowerLeft,
             false => SeriesLabelPosition::UpperLeft,
         })
@@ -126,14 +127,16 @@ fn ranges(curve: &Curve) -> impl Iterator<Item = [(f64, f64); 2]> {
 #[cfg(test)]
 mod tests {
     use super::super::Plot;
-    use super::super::ways::SCHEMES;
+    use super::super::{emulated, ways};
     use super::*;
 
     /// Each picture is a well-formed document that has its curves' names and all labels of x.
     #[test]
     fn pictures_say_what_they_show() {
-        for scheme in SCHEMES {
-            let mut plot = Plot::new(scheme);
+        let ours = ways::SCHEMES.iter().map(Plot::new);
+        let theirs = emulated::SCHEMES.iter().map(Plot::new);
+        for mut plot in ours.chain(theirs) {
+            let picture = plot.picture;
             for (number, curve) in plot.curves.iter_mut().enumerate() {
                 for (x, point) in curve.points.iter_mut().enumerate() {
                     point.values = vec![0.5 + (number * x) as f64, 1.5 + x as f64];
@@ -148,12 +151,12 @@ mod tests {
                 .filter_map(|node| node.text())
                 .map(str::trim)
                 .collect();
-            let wanted = scheme.ways.iter().map(|way| way.name);
-            for word in wanted
-                .chain(scheme.xs.iter().copied())
-                .chain([scheme.title])
+            let names = plot.curves.iter().map(|curve| curve.name);
+            for word in names
+                .chain(picture.xs.iter().copied())
+                .chain([picture.title])
             {
-                assert!(said.contains(&word), "{}: {word}: {said:?}", scheme.file);
+                assert!(said.contains(&word), "{}: {word}: {said:?}", picture.file);
             }
         }
     }

@@ -5,7 +5,9 @@
 //! the median, its bar the range. Who looks at the pictures is told what else the machine did.
 
 mod draw;
+mod emulated;
 mod page;
+mod scheme;
 mod ways;
 
 use std::fs;
@@ -18,9 +20,16 @@ use crate::build;
 use crate::lab::host::Host;
 use crate::lab::load::Watch;
 use crate::packages;
-use ways::{Lossy, SCHEMES, Scheme};
+use page::Conditions;
+use scheme::{Picture, Scheme};
+use ways::{Lossy, SCHEMES};
 
+pub use emulated::{inside, run as in_guest};
 pub(super) use ways::iperf;
+
+/// What the page says of where it was measured.
+const AROUND: &str = "Sockets are those of the loopback interface; one device: two processes \
+                      through memory.";
 
 /// What is measured.
 pub(super) struct Stand<'a> {
@@ -39,7 +48,7 @@ struct Curve {
 
 /// A picture's numbers.
 struct Plot {
-    scheme: &'static Scheme,
+    picture: &'static Picture,
     curves: Vec<Curve>,
 }
 
@@ -71,61 +80,52 @@ pub fn run(dir: &Path, quick: bool) -> Result<()> {
     drop(stand);
     host.down()?;
     device.down()?;
-    let conditions = page::Conditions::of(rounds, seconds, watch.others()?);
-
-    for plot in &plots {
-        let file = dir.join(format!("{}.svg", plot.scheme.file));
-        fs::write(&file, draw::svg(plot)?).with_context(|| file.display().to_string())?;
-    }
-
-    for (name, text) in [
-        ("index.html", page::html(&plots, &conditions)?),
-        ("curves.json", page::json(&plots, &conditions)?),
-    ] {
-        let file = dir.join(name);
-        fs::write(&file, text).with_context(|| file.display().to_string())?;
-    }
-
-    println!("{conditions}");
-    println!("xtask: {}", dir.join("index.html").display());
-    Ok(())
+    let conditions = Conditions::of(rounds, seconds, watch.others()?);
+    page::write(dir, &plots, &conditions, AROUND)
 }
 
 /// Every picture in each round, every way at each point of it.
 fn measure(stand: &Stand<'_>, rounds: usize) -> Result<Vec<Plot>> {
     let mut plots: Vec<Plot> = SCHEMES.iter().map(Plot::new).collect();
     for round in 1..=rounds {
-        for plot in &mut plots {
-            plot.add(stand, round)?;
+        for (scheme, plot) in SCHEMES.iter().zip(&mut plots) {
+            plot.add(scheme, round, |measure, x| measure(stand, x))?;
         }
     }
     Ok(plots)
 }
 
 impl Plot {
-    fn new(scheme: &'static Scheme) -> Plot {
-        let empty = |_: &&str| Figure::new(scheme.file, scheme.unit);
+    /// Nothing measured yet.
+    fn new<M>(scheme: &'static Scheme<M>) -> Plot {
+        let picture = &scheme.picture;
+        let empty = |_: &&str| Figure::new(picture.file, picture.unit);
         let curves = scheme.ways.iter().map(|way| Curve {
             name: way.name,
-            points: scheme.xs.iter().map(empty).collect(),
+            points: picture.xs.iter().map(empty).collect(),
         });
         Plot {
-            scheme,
+            picture,
             curves: curves.collect(),
         }
     }
 
     /// One more round.
-    fn add(&mut self, stand: &Stand<'_>, round: usize) -> Result<()> {
-        let scheme = self.scheme;
-        for (index, x) in scheme.xs.iter().enumerate() {
+    fn add<M>(
+        &mut self,
+        scheme: &Scheme<M>,
+        round: usize,
+        by: impl Fn(&M, &str) -> Result<Option<f64>>,
+    ) -> Result<()> {
+        let picture = self.picture;
+        for (index, x) in picture.xs.iter().enumerate() {
             for (way, curve) in scheme.ways.iter().zip(&mut self.curves) {
-                let measured = (way.measure)(stand, x);
-                let name = format!("{}, {} {x}", way.name, scheme.x);
-                let Some(value) = measured.with_context(|| format!("measuring {name}"))? else {
+                let name = format!("{}, {} {x}", way.name, picture.x);
+                let measured = by(&way.measure, x).with_context(|| format!("measuring {name}"))?;
+                let Some(value) = measured else {
                     continue;
                 };
-                println!("round {round}  {name:<60} {value:>10.3} {}", scheme.unit);
+                println!("round {round}  {name:<60} {value:>10.3} {}", picture.unit);
                 curve.points[index].values.push(value);
             }
         }

@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::fs;
+use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::{Plot, draw};
@@ -20,11 +21,12 @@ pub(super) struct Conditions {
     seconds: u32,
     /// What others used of all processors: 0 to 1.
     others: f64,
+    /// The kernel of the emulated guest in which it was, if it was in one.
+    guest: Option<String>,
 }
 
 impl Conditions {
     pub(super) fn of(rounds: usize, seconds: u32, others: f64) -> Conditions {
-        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let models = processors.lines().filter_map(|line| {
             let (name, model) = line.split_once(':')?;
@@ -35,12 +37,21 @@ impl Conditions {
 
         Conditions {
             when: now.map_or(0, |since| since.as_secs()),
-            kernel: kernel.trim().to_owned(),
+            kernel: kernel(),
             processor: models.first().cloned().unwrap_or_default(),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             rounds,
             seconds,
             others,
+            guest: None,
+        }
+    }
+
+    /// In an emulated guest, with that kernel.
+    pub(super) fn in_guest(self, kernel: String) -> Conditions {
+        Conditions {
+            guest: Some(kernel),
+            ..self
         }
     }
 
@@ -48,9 +59,15 @@ impl Conditions {
         json!({
             "when": self.when, "kernel": self.kernel, "processor": self.processor,
             "processors": self.processors, "rounds": self.rounds,
-            "seconds": self.seconds, "others": self.others,
+            "seconds": self.seconds, "others": self.others, "guest": self.guest,
         })
     }
+}
+
+/// The release of the kernel that runs this.
+pub(super) fn kernel() -> String {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    release.trim().to_owned()
 }
 
 impl fmt::Display for Conditions {
@@ -66,6 +83,9 @@ impl fmt::Display for Conditions {
             self.seconds,
             100.0 * self.others
         )?;
+        if let Some(kernel) = &self.guest {
+            write!(f, "; in an emulated guest, Linux {kernel}")?;
+        }
         match self.others > LOADED {
             true => write!(f, ": too much for a judgement"),
             false => Ok(()),
@@ -73,13 +93,35 @@ impl fmt::Display for Conditions {
     }
 }
 
+/// Writes `index.html`, a file for each picture and `curves.json` to `dir`, and says so. `around`:
+/// what there is to say of the place where it was measured.
+pub(super) fn write(
+    dir: &Path,
+    plots: &[Plot],
+    conditions: &Conditions,
+    around: &str,
+) -> Result<()> {
+    let svg = |plot: &Plot| Ok((format!("{}.svg", plot.picture.file), draw::svg(plot)?));
+    let mut files: Vec<(String, String)> = plots.iter().map(svg).collect::<Result<_>>()?;
+    files.push(("index.html".to_owned(), html(plots, conditions, around)?));
+    files.push(("curves.json".to_owned(), json(plots, conditions)?));
+    for (name, text) in files {
+        let file = dir.join(name);
+        fs::write(&file, text).with_context(|| file.display().to_string())?;
+    }
+
+    println!("{conditions}");
+    println!("xtask: {}", dir.join("index.html").display());
+    Ok(())
+}
+
 /// All of it in one file, which needs no other.
-pub(super) fn html(plots: &[Plot], conditions: &Conditions) -> Result<String> {
+fn html(plots: &[Plot], conditions: &Conditions, around: &str) -> Result<String> {
     let mut body = String::new();
     for plot in plots {
         body += &format!(
             "<h2>{}</h2>\n{}\n{}\n",
-            escaped(plot.scheme.title),
+            escaped(plot.picture.title),
             draw::svg(plot)?,
             table(plot)
         );
@@ -94,16 +136,16 @@ pub(super) fn html(plots: &[Plot], conditions: &Conditions) -> Result<String> {
          td, th {{ padding: .2em .6em; border-bottom: 1px solid #ddd; text-align: right }}\n\
          td:first-child, th:first-child {{ text-align: left }}\n</style>\n</head>\n<body>\n\
          <h1>ferroce, measured</h1>\n<p>{}.</p>\n\
-         <p>Points are medians, bars the range. Sockets are those of the loopback interface; \
-         one device: two processes through memory.</p>\n{body}</body>\n</html>\n",
-        escaped(&conditions.to_string())
+         <p>Points are medians, bars the range. {}</p>\n{body}</body>\n</html>\n",
+        escaped(&conditions.to_string()),
+        escaped(around),
     ))
 }
 
 /// A plot's medians.
 fn table(plot: &Plot) -> String {
-    let scheme = plot.scheme;
-    let heads: String = scheme.xs.iter().map(|x| format!("<th>{x}</th>")).collect();
+    let picture = plot.picture;
+    let heads: String = picture.xs.iter().map(|x| format!("<th>{x}</th>")).collect();
     let rows = plot.curves.iter().map(|curve| {
         let cells = curve.points.iter().map(|point| match point.values.len() {
             0 => "<td></td>".to_owned(),
@@ -117,8 +159,8 @@ fn table(plot: &Plot) -> String {
     });
     format!(
         "<table>\n<tr><th>{}, over {}</th>{heads}</tr>\n{}</table>",
-        scheme.unit,
-        escaped(scheme.x),
+        picture.unit,
+        escaped(picture.x),
         rows.collect::<String>()
     )
 }
@@ -128,7 +170,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// All values that were measured.
-pub(super) fn json(plots: &[Plot], conditions: &Conditions) -> Result<String> {
+fn json(plots: &[Plot], conditions: &Conditions) -> Result<String> {
     let plots: Vec<Value> = plots.iter().map(Plot::json).collect();
     let all = json!({ "conditions": conditions.json(), "plots": plots });
     Ok(serde_json::to_string_pretty(&all)? + "\n")
@@ -136,15 +178,15 @@ pub(super) fn json(plots: &[Plot], conditions: &Conditions) -> Result<String> {
 
 impl Plot {
     fn json(&self) -> Value {
-        let scheme = self.scheme;
+        let picture = self.picture;
         let curves = self.curves.iter().map(|curve| {
-            let points = scheme.xs.iter().zip(&curve.points);
+            let points = picture.xs.iter().zip(&curve.points);
             let points = points.map(|(x, point)| json!({ "x": x, "values": point.values }));
             json!({ "name": curve.name, "points": points.collect::<Vec<_>>() })
         });
         json!({
-            "file": scheme.file, "title": scheme.title, "x": scheme.x, "y": scheme.y,
-            "unit": scheme.unit, "curves": curves.collect::<Vec<_>>(),
+            "file": picture.file, "title": picture.title, "x": picture.x, "y": picture.y,
+            "unit": picture.unit, "curves": curves.collect::<Vec<_>>(),
         })
     }
 }

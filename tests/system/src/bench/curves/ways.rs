@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::Stand;
+use super::scheme::{Picture, Scheme, Way, number};
 use crate::bench::measure::{Bench, LIMIT, successful};
 use crate::harness::case::Stop;
 use crate::harness::process;
@@ -23,33 +24,10 @@ const MTU: u64 = 4096;
 /// The link's MTU where packets are lost.
 const LINK_MTU: u32 = 9000;
 
-/// A picture: what is measured over what.
-pub(super) struct Scheme {
-    /// The name of its file.
-    pub file: &'static str,
-    pub title: &'static str,
-    /// What x is.
-    pub x: &'static str,
-    /// The points, as they are written.
-    pub xs: &'static [&'static str],
-    /// What y is, and its unit.
-    pub y: &'static str,
-    pub unit: &'static str,
-    /// Whether y is drawn by its logarithm.
-    pub logarithmic: bool,
-    /// Whether y falls over x: the names then stand where the curves do not begin.
-    pub falls: bool,
-    pub ways: &'static [Way],
-}
+/// A value for an x. `None`: there is none.
+pub(super) type Measure = fn(&Stand<'_>, &str) -> Result<Option<f64>>;
 
-/// A curve of a picture.
-pub(super) struct Way {
-    pub name: &'static str,
-    /// A value for an x. `None`: there is none.
-    pub measure: fn(&Stand<'_>, &str) -> Result<Option<f64>>,
-}
-
-const fn way(name: &'static str, measure: fn(&Stand<'_>, &str) -> Result<Option<f64>>) -> Way {
+const fn way(name: &'static str, measure: Measure) -> Way<Measure> {
     Way { name, measure }
 }
 
@@ -58,24 +36,27 @@ const DEVICE: &str = "ferroce, one device";
 const UDP: &str = "raw UDP GSO/GRO";
 const TCP: &str = "TCP";
 
-pub(super) static SCHEMES: &[Scheme] = &[
+pub(super) static SCHEMES: &[Scheme<Measure>] = &[
     Scheme {
-        file: "bandwidth",
-        title: "ib_write_bw over the size of a message",
-        x: "bytes",
-        xs: &[
-            "64", "256", "1K", "4K", "8K", "16K", "32K", "64K", "256K", "1M", "4M",
-        ],
-        y: "bandwidth",
-        unit: "Gb/s",
-        logarithmic: false,
-        falls: false,
+        picture: Picture {
+            file: "bandwidth",
+            title: "ib_write_bw over the size of a message",
+            x: "bytes",
+            xs: &[
+                "64", "256", "1K", "4K", "8K", "16K", "32K", "64K", "256K", "1M", "4M",
+            ],
+            y: "bandwidth",
+            unit: "Gb/s",
+            logarithmic: false,
+            falls: false,
+        },
         ways: &[
             way(SOCKETS, |stand, x| bandwidth(&stand.bench, x)),
             way(DEVICE, |stand, x| bandwidth(&stand.bench.alone(), x)),
             way(UDP, |stand, x| {
                 let payload = number(x)?.min(MTU) as usize;
-                Ok(Some(stand.bench.udp_bytes(payload)? * 8.0 / 1e9))
+                let memory = number(x)? as usize;
+                Ok(Some(stand.bench.udp_bytes(payload, memory)? * 8.0 / 1e9))
             }),
             way(TCP, |stand, x| {
                 let bytes = number(x)?.to_string();
@@ -84,16 +65,18 @@ pub(super) static SCHEMES: &[Scheme] = &[
         ],
     },
     Scheme {
-        file: "latency",
-        title: "ib_write_lat over the size of a message, one way",
-        x: "bytes",
-        xs: &[
-            "2", "16", "64", "256", "1K", "4K", "16K", "64K", "256K", "1M",
-        ],
-        y: "typical latency",
-        unit: "us",
-        logarithmic: true,
-        falls: false,
+        picture: Picture {
+            file: "latency",
+            title: "ib_write_lat over the size of a message, one way",
+            x: "bytes",
+            xs: &[
+                "2", "16", "64", "256", "1K", "4K", "16K", "64K", "256K", "1M",
+            ],
+            y: "typical latency",
+            unit: "us",
+            logarithmic: true,
+            falls: false,
+        },
         ways: &[
             way(SOCKETS, |stand, x| latency(&stand.bench, x)),
             way(DEVICE, |stand, x| latency(&stand.bench.alone(), x)),
@@ -108,17 +91,25 @@ pub(super) static SCHEMES: &[Scheme] = &[
         ],
     },
     Scheme {
-        file: "queue-pairs",
-        title: "ib_write_bw 64 KiB over the number of queue pairs",
-        x: "queue pairs",
-        xs: &["1", "2", "8", "32", "128", "512"],
-        y: "bandwidth of all",
-        unit: "Gb/s",
-        logarithmic: false,
-        falls: true,
+        picture: Picture {
+            file: "queue-pairs",
+            title: "ib_write_bw 64 KiB over the number of queue pairs",
+            x: "queue pairs",
+            xs: &["1", "2", "8", "32", "128", "512"],
+            y: "bandwidth of all",
+            unit: "Gb/s",
+            logarithmic: false,
+            falls: true,
+        },
         ways: &[
-            way(SOCKETS, |stand, x| queue_pairs(&stand.bench, x)),
-            way(DEVICE, |stand, x| queue_pairs(&stand.bench.alone(), x)),
+            way(SOCKETS, |stand, x| stand.bench.queue_pairs(x).map(Some)),
+            way(DEVICE, |stand, x| {
+                stand.bench.alone().queue_pairs(x).map(Some)
+            }),
+            way("raw UDP GSO/GRO, as much memory", |stand, x| {
+                let memory = number(x)? as usize * 65_536;
+                stand.bench.udp_bandwidth(memory).map(Some)
+            }),
             way("two copies, as much memory", |stand, x| {
                 let memory = number(x)? as usize * 65_536;
                 stand.bench.copies("ring", memory).map(Some)
@@ -133,14 +124,16 @@ pub(super) static SCHEMES: &[Scheme] = &[
         ],
     },
     Scheme {
-        file: "loss",
-        title: "64 KiB where packets are lost both ways (veth, MTU 9000)",
-        x: "% lost",
-        xs: &["0", "0.01", "0.1", "1", "5"],
-        y: "bandwidth",
-        unit: "Gb/s",
-        logarithmic: true,
-        falls: true,
+        picture: Picture {
+            file: "loss",
+            title: "64 KiB where packets are lost both ways (veth, MTU 9000)",
+            x: "% lost",
+            xs: &["0", "0.01", "0.1", "1", "5"],
+            y: "bandwidth",
+            unit: "Gb/s",
+            logarithmic: true,
+            falls: true,
+        },
         ways: &[
             way("ib_write_bw, go-back-N", |stand, x| {
                 lossy_writes(stand, &stand.go_back_n, x)
@@ -154,17 +147,6 @@ pub(super) static SCHEMES: &[Scheme] = &[
     },
 ];
 
-/// 64K and its like as a number.
-fn number(x: &str) -> Result<u64> {
-    let (digits, unit) = match x.as_bytes().last() {
-        Some(b'K') => (&x[..x.len() - 1], 1 << 10),
-        Some(b'M') => (&x[..x.len() - 1], 1 << 20),
-        _ => (x, 1),
-    };
-    let count: u64 = digits.parse().with_context(|| x.to_owned())?;
-    Ok(count * unit)
-}
-
 fn bandwidth(bench: &Bench<'_>, x: &str) -> Result<Option<f64>> {
     bench
         .bandwidth("ib_write_bw", number(x)? as usize)
@@ -173,12 +155,6 @@ fn bandwidth(bench: &Bench<'_>, x: &str) -> Result<Option<f64>> {
 
 fn latency(bench: &Bench<'_>, x: &str) -> Result<Option<f64>> {
     bench.latency("ib_write_lat", number(x)? as usize).map(Some)
-}
-
-fn queue_pairs(bench: &Bench<'_>, x: &str) -> Result<Option<f64>> {
-    let ends = [bench.host; 2];
-    let value = bench.transfer(ends, "ib_write_bw", 65_536, &["-q", x]);
-    value.map(Some)
 }
 
 fn lossy_writes(stand: &Stand<'_>, between: &Lossy, x: &str) -> Result<Option<f64>> {
@@ -254,27 +230,5 @@ impl Lossy {
             losses::lose(host, share / 100.0)?;
         }
         Ok((server, client))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_powers_of_1024() {
-        assert_eq!(number("64").unwrap(), 64);
-        assert_eq!(number("8K").unwrap(), 8192);
-        assert_eq!(number("4M").unwrap(), 4 << 20);
-        assert!(number("M").is_err());
-    }
-
-    #[test]
-    fn every_point_is_a_number() {
-        for scheme in SCHEMES {
-            for x in scheme.xs {
-                assert!(number(x).is_ok() || x.parse::<f64>().is_ok(), "{x}");
-            }
-        }
     }
 }
