@@ -23,6 +23,7 @@ use crate::lab::losses;
 use crate::lab::netns::done;
 use crate::lab::rxe::{Contestant, End};
 use crate::packages;
+use crate::programs::perftest::Runs;
 
 /// Until the guest is ended.
 const LIMIT: Duration = Duration::from_secs(1800);
