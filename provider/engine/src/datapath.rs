@@ -17,3 +17,4 @@ pub(crate) mod sharing;
 pub(crate) mod turn_count;
 pub(crate) mod turns;
 pub(crate) mod tx;
+mod visits;

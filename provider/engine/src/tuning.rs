@@ -250,3 +250,10 @@ pub(crate) const COPY_FIRST_TRIAL: u32 = 16;
 pub(crate) const COPY_TRIALS_APART: u32 = 200;
 /// Stretches that a trial takes. The best counts, as interruptions make none shorter.
 pub(crate) const COPY_TRIAL: u32 = 2;
+
+// Small packets of several queue pairs that share a send (`datapath::tx::together`).
+
+/// Packets that share one at most; as many queue pairs are locked meanwhile.
+pub(crate) const SHARED_PACKETS: usize = 16;
+/// A run of more bytes than these is sent without those of other queue pairs.
+pub(crate) const SHARED_BYTES: usize = 2048;

@@ -67,7 +67,7 @@ impl Qp {
         }
 
         let mut resume_at = Time::MAX;
-        if let Some(path) = path.as_deref() {
+        if let Some(path) = path.as_ref() {
             let congestion = &path.congestion;
             let piece = congestion.run();
             let opts = TransmitOpts {
@@ -145,7 +145,7 @@ impl Qp {
 
         let mut host = QpHost::new(self, source.keys, None, now);
         let handles;
-        let way = match path.as_deref() {
+        let way = match path.as_ref() {
             // A connection that only receives may owe a CNP.
             _ if !matches!(
                 transport.state(),

@@ -29,7 +29,7 @@ use crate::port::{Cable, Form, Ring, Udp};
 use crate::port::{Medium, Ports, in_process::End};
 use crate::progress::timers;
 use crate::tuning::{DATAGRAMS_PER_ROUND, SETTLE_TIME};
-use crate::verbs::qp::Qp;
+use crate::verbs::qp::{Inner, Qp};
 
 /// With the queue pairs that it has to do with.
 pub(crate) type RxState = state::RxState<Qp>;
@@ -311,7 +311,7 @@ impl Hca {
             let keys = self.keys.read();
             let now = timers::now();
             for qp in rx.touched.extract_if(.., |qp| qp.domain().is_some()) {
-                qp.answer(&keys, now);
+                qp.answer(&mut qp.inner.lock(), &keys, now);
             }
         }
 
@@ -327,9 +327,11 @@ impl Hca {
         }
 
         let keys = self.keys.read();
-        for qp in rx.touched.drain(..) {
-            qp.answer(&keys, now);
+        match &*rx.touched {
+            [qp] => qp.answer(&mut qp.inner.lock(), &keys, now),
+            all => self.visit(all, |qp, inner| qp.answer(inner, &keys, now)),
         }
+        rx.touched.clear();
         drop(keys);
         self.hand_turns(now);
         now
@@ -338,10 +340,9 @@ impl Hca {
 
 impl Qp {
     /// Answers what has come in a batch.
-    fn answer(&self, keys: &KeyTable, now: Time) {
+    fn answer(&self, inner: &mut Inner, keys: &KeyTable, now: Time) {
         self.touched.store(false, Relaxed);
-        let mut inner = self.inner.lock();
         let flush = !inner.transport.ack_deferrable();
-        self.pump(&mut inner, keys, now, flush);
+        self.pump(inner, keys, now, flush);
     }
 }

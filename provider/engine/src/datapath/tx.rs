@@ -10,6 +10,7 @@
 mod gather;
 mod leaving;
 mod scratch;
+mod together;
 
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ use ferroce_control::objects::{QpMoment, QpRow};
 use ferroce_control::{Counter, CounterPage};
 use ferroce_transport::{Gather, MemoryError, Sink, Time, TxPacket};
 use ferroce_wire::{Header, NakCode, Syndrome, opcode, stretch};
+
+pub(crate) use self::together::Together;
 
 use self::scratch::{MAX_IOVECS, SCRATCH, Scratch};
 use crate::datapath::path::Path;
@@ -30,7 +33,7 @@ use crate::verbs::xrc::Domain;
 /// Where packets go.
 pub(crate) enum Way<'a> {
     /// To the connected peer.
-    Path(&'a Path),
+    Path(&'a Arc<Path>),
     /// To whom their address handles name.
     Datagrams {
         hca: &'a Hca,
@@ -90,10 +93,13 @@ pub(crate) struct Run<'a> {
     segment: usize,
     /// A shorter packet ended the run.
     closed: bool,
-    /// There are responses in the run.
+    /// There are responses in the run, and requests.
     responses: bool,
+    requests: bool,
     /// A stretch was sent, perhaps not to be seen before something else is.
     stretched: bool,
+    /// Packets and bytes of the run that other queue pairs have left (`together`).
+    others: (usize, usize),
 }
 
 /// Runs `f` with a sink and sends what it queued.
@@ -115,11 +121,16 @@ pub(super) fn with_run<R>(
             segment: 0,
             closed: false,
             responses: false,
+            requests: false,
             stretched: false,
+            others: (0, 0),
         };
 
+        run.join();
         let r = f(&mut run);
-        run.flush();
+        if !run.leave() {
+            run.flush();
+        }
         r
     };
 
@@ -144,7 +155,7 @@ impl Run<'_> {
             1 => Form::Packets(None),
             _ => Form::Packets(Some(self.segment as u16)),
         };
-        self.hand_over(0, self.segments, self.bytes, form);
+        self.hand_over(0, (self.segments, self.bytes), form, self.others);
         self.begin_anew();
     }
 
@@ -156,7 +167,8 @@ impl Run<'_> {
         if appended.is_ok() {
             self.seal();
             let bytes = total + stretch::more_bytes(packet.bth.opcode, packets);
-            self.hand_over(0, packets as usize, bytes, Form::Stretch(self.source.mtu));
+            let form = Form::Stretch(self.source.mtu);
+            self.hand_over(0, (packets as usize, bytes), form, (0, 0));
             self.stretched = true;
         }
         self.begin_anew();
@@ -166,7 +178,9 @@ impl Run<'_> {
     fn begin_anew(&mut self) {
         self.scratch.iov.clear();
         (self.used, self.open, self.bytes, self.segments) = (0, 0, 0, 0);
-        (self.segment, self.closed, self.responses) = (0, false, false);
+        (self.segment, self.closed) = (0, false);
+        (self.responses, self.requests) = (false, false);
+        self.others = (0, 0);
     }
 
     /// Sends an ACK that cannot join the run by itself and before it. Behind it, it might come to a
@@ -178,7 +192,7 @@ impl Run<'_> {
         let (used, iovecs) = (self.used, self.scratch.iov.len());
         self.append(packet, 0, total, 0)?;
         self.seal();
-        self.hand_over(iovecs, 1, total, Form::Packets(None));
+        self.hand_over(iovecs, (1, total), Form::Packets(None), (0, 0));
         self.scratch.iov.truncate(iovecs);
         (self.used, self.open) = (used, used);
         Ok(())
@@ -296,7 +310,11 @@ impl Sink for Run<'_> {
             return self.send_stretch(packet, total);
         }
 
+        let answers = packet.ext.aeth.is_some() || matches!(packet.payload, Gather::Remote { .. });
+        // Requests of one queue pair do not go with responses of another.
+        let alike = self.others.0 == 0 || answers == self.responses;
         let joins = self.segments > 0
+            && alike
             && !self.closed
             && total <= self.segment
             && self.scratch.iov.len() + 2 * pieces + 2 <= MAX_IOVECS
@@ -327,8 +345,8 @@ impl Sink for Run<'_> {
 
         self.segments += 1;
         self.bytes += total;
-        self.responses |=
-            packet.ext.aeth.is_some() || matches!(packet.payload, Gather::Remote { .. });
+        self.responses |= answers;
+        self.requests |= !answers;
         self.closed = total < self.segment || self.source.tapped.is_some();
         Ok(())
     }

@@ -1,17 +1,24 @@
 //! Giving what has been gathered to the port, and counting it.
 
-use ferroce_control::{Counter, PortCounter};
+use ferroce_control::{Counter, CounterPage, PortCounter};
 use ferroce_wire::pkey;
 
 use super::{Run, Source, Way};
+use crate::datapath::path::Path;
 use crate::instrument::{self, CAPTURE};
 use crate::port::{Form, Outgoing};
 use crate::progress::timers;
 
 impl Run<'_> {
     /// Gives the port what the iovecs from `first` on describe: so many packets in this form, of so
-    /// many bytes.
-    pub(super) fn hand_over(&mut self, first: usize, packets: usize, bytes: usize, form: Form) {
+    /// many bytes. `others`: packets and bytes of them that other queue pairs have counted.
+    pub(super) fn hand_over(
+        &mut self,
+        first: usize,
+        (packets, bytes): (usize, usize),
+        form: Form,
+        others: (usize, usize),
+    ) {
         let counters = self.source.counters;
         let Some(path) = self.way.path() else {
             return;
@@ -22,17 +29,10 @@ impl Run<'_> {
             exit.sent(timers::now(), bytes, packets > 1);
         }
         // What nobody can be told about does not count: the marks are for connections.
+        let own = (packets - others.0, bytes - others.1);
         if matches!(self.way, Way::Path(_)) {
-            path.congestion.sent(bytes);
+            path.congestion.sent(own.1);
         }
-
-        let number = exit.number();
-        let count = |counter, at_port, n: usize| {
-            counters.add(counter, n as u64);
-            if let Some(number) = number {
-                counters.add_at(number, at_port, n as u64);
-            }
-        };
 
         let taps = self.source.taps;
         let captured = match self.source.tapped {
@@ -50,10 +50,8 @@ impl Run<'_> {
                 (None, Form::Stretch(mtu)) => exit.send_stretch(iov, mtu).is_ok(),
                 (Some(tapped), _) => instrument::leave(tapped, counters, path, iov).is_ok(),
             };
+        count_run(counters, path, sent, packets, bytes);
         if !sent {
-            // Lost like any packet: the transport sends it again or reports the peer unreachable,
-            // if it promises to.
-            count(Counter::TxErrors, PortCounter::TxDiscards, packets);
             return;
         }
 
@@ -63,17 +61,40 @@ impl Run<'_> {
             taps.captures.sent(time, qpn, path, iov, segment);
         }
 
-        if let Some(counter) = exit.also_counted() {
-            counters.add(counter, packets as u64);
-        }
-
-        match path.multicast {
-            false => count(Counter::TxPackets, PortCounter::TxPackets, packets),
-            true => count(Counter::TxMulticast, PortCounter::TxMulticast, packets),
-        }
-
-        count(Counter::TxBytes, PortCounter::TxBytes, bytes);
         let Source { row, now, .. } = self.source;
-        row.sent(packets as u64, bytes as u64, now.as_nanos());
+        row.sent(own.0 as u64, own.1 as u64, now.as_nanos());
     }
+}
+
+/// Counts a run at the device and its port. One that was not sent is lost like any packet: the
+/// transport sends it again or reports the peer unreachable, if it promises to.
+pub(super) fn count_run(
+    counters: &CounterPage,
+    path: &Path,
+    sent: bool,
+    packets: usize,
+    bytes: usize,
+) {
+    let exit = &path.exit;
+    let number = exit.number();
+    let count = |counter, at_port, n: usize| {
+        counters.add(counter, n as u64);
+        if let Some(number) = number {
+            counters.add_at(number, at_port, n as u64);
+        }
+    };
+
+    if !sent {
+        count(Counter::TxErrors, PortCounter::TxDiscards, packets);
+        return;
+    }
+
+    if let Some(counter) = exit.also_counted() {
+        counters.add(counter, packets as u64);
+    }
+    match path.multicast {
+        false => count(Counter::TxPackets, PortCounter::TxPackets, packets),
+        true => count(Counter::TxMulticast, PortCounter::TxMulticast, packets),
+    }
+    count(Counter::TxBytes, PortCounter::TxBytes, bytes);
 }

@@ -19,6 +19,7 @@ pub(super) const MAX_IOVECS: usize = 1024;
 pub(super) struct Scratch {
     pub(super) arena: Box<[u8]>,
     pub(super) iov: Vec<libc::iovec>,
+    pub(super) shared: super::together::Shared,
 }
 
 impl Scratch {
@@ -26,6 +27,7 @@ impl Scratch {
         Scratch {
             arena: vec![0; MAX_RUN.max(STRETCH as usize) + PACKET_SLACK].into_boxed_slice(),
             iov: Vec::with_capacity(MAX_IOVECS),
+            shared: Default::default(),
         }
     }
 }

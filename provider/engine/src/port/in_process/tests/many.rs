@@ -1,8 +1,14 @@
 //! Many queue pairs of one path: they send in turn, nobody waits for ever, and each gets its share.
 
+use std::net::IpAddr;
+
+use ferroce_wire::ROCE_V2_PORT;
+use ferroce_wire::icrc::{Flow, Verdict};
+
 use super::*;
 use crate::datapath::path::Path;
-use crate::tuning::{TURN_BYTES, TURN_WINDOW};
+use crate::port::{Medium, Ports};
+use crate::tuning::{DATAGRAMS_PER_ROUND, TURN_BYTES, TURN_WINDOW};
 use crate::verbs::qp_init::QpInit;
 
 /// Many more than the window has turns.
@@ -128,6 +134,53 @@ fn each_gets_its_share_and_a_message_is_a_few_packets_there_and_one_back() {
         messages * (MESSAGE / 1024) as u64
     );
     assert!(b.count(Counter::TxPackets) <= 2 * messages);
+}
+
+#[test]
+fn answers_of_several_queue_pairs_share_a_send() {
+    let _time = VirtualTime::begin();
+    let pairs = pairs(20);
+    let few = &pairs[..DATAGRAMS_PER_ROUND];
+    let [a, b] = &pairs[0];
+    let (mut here, mut there) = (pattern(64, 1), vec![0; 64]);
+    let ((_ma, s), (mb, d)) = (a.register(&mut here), b.register(&mut there));
+    let (va, rkey) = (d.addr, mb.rkey());
+    for [from, _] in few {
+        let op = SendOp::Write { va, rkey };
+        from.post(op, SendData::Sges(&[s]), Dest::Connected);
+    }
+
+    // All have come before anything is answered.
+    {
+        let mut rx = b.hca.rx.lock();
+        assert_eq!(b.hca.receive_a_round(&mut rx), few.len());
+        b.hca.answer(&mut rx);
+    }
+    let sent = |side: &Side| side.hca.objects.numbers(side.qp.row.place());
+    for [_, to] in few {
+        assert_eq!(sent(to).counter(Counter::TxPackets), 1);
+        assert!(to.qp.try_lock().is_some());
+    }
+    assert_eq!(b.count(Counter::TxPackets), few.len() as u64);
+
+    // One run, each packet as whole as if it had come alone: the ICRC covers its place.
+    let Ports::Ethernet(Medium::InProcess(end)) = a.hca.ports() else {
+        unreachable!("there is no other port");
+    };
+    let frame = end.take().unwrap();
+    assert!(end.take().is_none());
+    let label = frame.label;
+    let (IpAddr::V4(from), IpAddr::V4(to)) = (label.from, label.to) else {
+        unreachable!("the ends have addresses of IPv4");
+    };
+    let flow = Flow::v4(from, to, label.port, ROCE_V2_PORT);
+    let packets: Vec<&[u8]> = frame.bytes.chunks(frame.segment).collect();
+    assert_eq!(packets.len(), few.len());
+    for (place, (packet, [from, _])) in packets.into_iter().zip(few).enumerate() {
+        assert_eq!(flow.verify(packet, place as u16), Verdict::Exact);
+        let dest = u32::from_be_bytes([0, packet[5], packet[6], packet[7]]);
+        assert_eq!(dest, from.qp.qp_num());
+    }
 }
 
 #[test]
