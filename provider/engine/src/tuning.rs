@@ -197,6 +197,9 @@ pub(crate) const SEND_BYTES: u32 = 60 << 10;
 pub(crate) const WIDE_TURNS: u32 = 8;
 pub(crate) const WIDE_TURN_WINDOW: u32 = 2 * SEND_BYTES;
 pub(crate) const WIDE_TURN_BYTES: u64 = 2 * WIDE_TURN_WINDOW as u64;
+/// So many times as many queue pairs may have one small request on its way as have a turn, while
+/// none waits that has more.
+pub(crate) const LITTLE_TURNS: u32 = 4;
 /// If no turn has ended for so long while others wait, they wait no longer…
 pub(crate) const TURN_PATIENCE: Duration = Duration::from_millis(10);
 /// … which doubles, as long as none ends, up to this.

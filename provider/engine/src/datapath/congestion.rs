@@ -52,7 +52,8 @@ impl Congestion {
     /// The share of one QP in bytes. Of several, in a wide window, it is whole sends: what is left
     /// of one would go by itself each time.
     pub(crate) fn share(&self) -> u32 {
-        let (window, taken) = (self.window(), self.turns.taken().max(1));
+        // Those beyond the limit have little.
+        let (window, taken) = (self.window(), self.turns.taken().clamp(1, self.limit()));
         let share = window / taken;
         match taken > 1 && is_wide(window) && share > SEND_BYTES {
             true => share - share % SEND_BYTES,

@@ -8,7 +8,8 @@
 //! send, and goes to the first who waits. One who waits costs nothing.
 //!
 //! Those with one small request have a queue of their own, which takes turns with the other: they
-//! do not wait for bulk, nor bulk for them.
+//! do not wait for bulk, nor bulk for them. As long as no bulk waits there are more turns for them,
+//! as they take little of the window.
 //!
 //! Knows no clock and no queue pair but by its index, and does nothing by itself.
 
@@ -19,7 +20,7 @@ use ferroce_transport::Duration;
 use parking_lot::Mutex;
 
 use crate::datapath::turn_count::TurnCount;
-use crate::tuning::{MAX_TURN_PATIENCE, TURN_PATIENCE};
+use crate::tuning::{LITTLE_TURNS, MAX_TURN_PATIENCE, TURN_PATIENCE};
 
 /// The turn of a queue pair. Those of an earlier round were written off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +88,14 @@ impl Waiting {
         self.little.len() + self.much.len()
     }
 
+    /// How many turns there are for one with little, where there are so many for others.
+    fn limit_of_little(&self, limit: u32) -> u32 {
+        match self.much.is_empty() {
+            true => limit.saturating_mul(LITTLE_TURNS),
+            false => limit,
+        }
+    }
+
     /// Takes the first who waits.
     fn pop(&mut self) -> Option<u16> {
         let little_first = !self.little_last || self.much.is_empty();
@@ -121,10 +130,16 @@ impl Turns {
         self.count.are_wanted()
     }
 
-    /// A queue pair that has no turn, and does not wait, wants to send; `limit` turns there are.
+    /// A queue pair that has no turn, and does not wait, wants to send; `limit` turns there are, and
+    /// more for those with `little`.
     #[inline]
     pub(crate) fn begin(&self, index: u16, limit: u32, little: bool) -> Begun {
-        match self.count.take(limit) {
+        let now = match little {
+            true => limit.saturating_mul(LITTLE_TURNS),
+            false => limit,
+        };
+        // Taken only while nobody waits.
+        match self.count.take(now) {
             Some(round) => Begun::Turn(Turn { round }),
             None => self.wait(index, limit, little),
         }
@@ -133,6 +148,10 @@ impl Turns {
     #[cold]
     fn wait(&self, index: u16, limit: u32, little: bool) -> Begun {
         let mut waiting = self.waiting.lock();
+        let limit = match little {
+            true => waiting.limit_of_little(limit),
+            false => limit,
+        };
         if let Err(round) = self.count.want(limit) {
             return Begun::Turn(Turn { round });
         }
@@ -160,7 +179,7 @@ impl Turns {
         self.count.give_back_locked(turn.round);
     }
 
-    /// Gives a turn that nobody has to the first who waits.
+    /// Gives a turn that nobody has to the first who waits; `limit` as in [`begin`](Self::begin).
     #[inline]
     pub(crate) fn next(&self, limit: u32) -> Option<(u16, Turn)> {
         match self.are_wanted() {
@@ -176,6 +195,8 @@ impl Turns {
             0 => return None,
             many => many == 1,
         };
+        // Where only those with little wait.
+        let limit = waiting.limit_of_little(limit);
         let round = self.count.pass_on(limit, last)?;
         Some((waiting.pop()?, Turn { round }))
     }
@@ -271,6 +292,39 @@ mod tests {
             turn = next;
         }
         assert_eq!(order, [11, 1, 12, 2, 13, 3]);
+    }
+
+    #[test]
+    fn there_are_more_turns_for_little_until_much_waits() {
+        let turns = Turns::default();
+        let little = |index| turns.begin(index, 2, true);
+        let first = begin(&turns, 0, 2);
+        let some: Vec<_> = (1..2 * LITTLE_TURNS as u16)
+            .map(|index| match little(index) {
+                Begun::Turn(turn) => turn,
+                waits => panic!("{waits:?}"),
+            })
+            .collect();
+        assert!(matches!(little(100), Begun::Waits { .. }));
+        turns.end(first);
+        assert_eq!(turns.next(2).unwrap().0, 100);
+        assert!(!turns.are_wanted());
+
+        // One with much waits until there are as few as without those with little, who come after
+        // it now.
+        assert!(matches!(turns.begin(200, 2, false), Begun::Waits { .. }));
+        assert!(matches!(little(101), Begun::Waits { .. }));
+        let mut left = some.into_iter();
+        let next = loop {
+            turns.end(left.next().unwrap());
+            if let Some((index, _)) = turns.next(2) {
+                break index;
+            }
+            assert!(turns.taken() >= 2);
+        };
+        assert_eq!((next, turns.taken()), (200, 2));
+        // Nobody waits any more that has much.
+        assert_eq!(turns.next(2).unwrap().0, 101);
     }
 
     #[test]
