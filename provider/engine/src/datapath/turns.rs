@@ -130,8 +130,8 @@ impl Turns {
         self.count.are_wanted()
     }
 
-    /// A queue pair that has no turn, and does not wait, wants to send; `limit` turns there are, and
-    /// more for those with `little`.
+    /// A queue pair that has no turn, and does not wait, wants to send; `limit` turns there are,
+    /// and more for those with `little`.
     #[inline]
     pub(crate) fn begin(&self, index: u16, limit: u32, little: bool) -> Begun {
         let now = match little {

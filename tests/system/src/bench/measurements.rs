@@ -131,6 +131,18 @@ pub(super) const MEASUREMENTS: &[Measurement] = &[
     ("cores_processes_2", "M/s", |b| {
         b.program("cores", "two_processes_2", "M/s: ")
     }),
+    ("turn_16", "k/s", |b| {
+        b.program("in_turn", "pairs_16", "k/s: ")
+    }),
+    ("turn_10k", "k/s", |b| {
+        b.program("in_turn", "pairs_10000", "k/s: ")
+    }),
+    ("alone_turn_16", "k/s", |b| {
+        b.alone().program("in_turn", "pairs_16", "k/s: ")
+    }),
+    ("alone_turn_10k", "k/s", |b| {
+        b.alone().program("in_turn", "pairs_10000", "k/s: ")
+    }),
     ("engine_64", "ns", |b| b.engine(64)),
     ("engine_4k", "ns", |b| b.engine(4096)),
     ("engine_1m", "ns", |b| b.engine(1 << 20)),

@@ -1,4 +1,4 @@
-//! Connections, threads, the engine by itself, and memory.
+//! Connections, threads, many queue pairs, the engine by itself, and memory.
 
 use super::{Rule, Target, rule};
 
@@ -56,6 +56,18 @@ pub(super) const RULES: &[Rule] = &[
         "cores_vector_2",
         Some(("cores_one_2", 1.0, "one thread")),
         Target::None,
+    ),
+    rule(
+        "10,000 queue pairs in turn: WRITE 64 B",
+        "turn_10k",
+        Some(("turn_16", 1.0, "16 queue pairs")),
+        Target::AtLeast(0.5),
+    ),
+    rule(
+        "one device: 10,000 queue pairs in turn, 64 B",
+        "alone_turn_10k",
+        Some(("alone_turn_16", 1.0, "one device: 16 queue pairs")),
+        Target::AtLeast(0.5),
     ),
     rule(
         "engine alone: WRITE 64 B, a packet",
