@@ -62,7 +62,9 @@ impl Run<'_> {
         }
 
         let Source { row, now, .. } = self.source;
-        row.sent(own.0 as u64, own.1 as u64, now.as_nanos());
+        if own.0 > 0 {
+            row.sent(own.0 as u64, own.1 as u64, now.as_nanos());
+        }
     }
 }
 
