@@ -59,6 +59,17 @@ uint64_t now_ms(void)
 	return now.tv_sec * 1000ull + now.tv_nsec / 1000000;
 }
 
+void meet(atomic_int *arrived, int processes)
+{
+	uint64_t deadline = now_ms() + 60000;
+
+	atomic_fetch_add(arrived, 1);
+	while (atomic_load(arrived) < processes) {
+		CHECK(now_ms() < deadline, "only %d of %d processes came", atomic_load(arrived), processes);
+		usleep(1000);
+	}
+}
+
 void send_all(int fd, const void *data, size_t length)
 {
 	const char *at = data;

@@ -6,6 +6,7 @@
 #ifndef HARNESS_H
 #define HARNESS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -52,6 +53,10 @@ _Noreturn void skip(const char *format, ...) __attribute__((format(printf, 1, 2)
 
 // Monotonic time in milliseconds.
 uint64_t now_ms(void);
+
+// Comes to where so many processes meet, and waits for the others, for a minute. The count is in
+// memory that they share.
+void meet(atomic_int *arrived, int processes);
 
 // The second process of a test: this program again, on the other host if there is one. Started on
 // first use, waited for at the end of the test. It runs peer_serve() (endpoint.h) on its end of the

@@ -6,7 +6,6 @@
 #include "endpoint.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -20,17 +19,6 @@ struct shared {
 	atomic_int ready, connected, done;
 	double rate;
 };
-
-static void all_have(atomic_int *stage)
-{
-	uint64_t deadline = now_ms() + 60000;
-
-	atomic_fetch_add(stage, 1);
-	while (atomic_load(stage) < 2) {
-		CHECK(now_ms() < deadline, "the other end does not come");
-		usleep(1000);
-	}
-}
 
 static void write_in_turn(struct shared *shared, struct endpoint **ends, int pairs)
 {
@@ -66,13 +54,13 @@ static void be(int own, struct shared *shared, int pairs)
 		options.share_plus_one = 1;
 		options.share_cq = true;
 	}
-	all_have(&shared->ready);
+	meet(&shared->ready, 2);
 	for (int i = 0; i < pairs; i++)
 		connect_endpoint(ends[i], &shared->addresses[!own][i], NULL);
-	all_have(&shared->connected);
+	meet(&shared->connected, 2);
 	if (own == WRITER)
 		write_in_turn(shared, ends, pairs);
-	all_have(&shared->done);
+	meet(&shared->done, 2);
 }
 
 static void measure(int pairs)

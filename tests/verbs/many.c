@@ -4,7 +4,6 @@
 
 #include "endpoint.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,17 +155,6 @@ struct meeting {
 	atomic_size_t busy, idle;
 };
 
-static void meet(struct meeting *meeting, int stage, int processes)
-{
-	uint64_t deadline = now_ms() + 60000;
-
-	atomic_fetch_add(&meeting->arrived[stage], 1);
-	while (atomic_load(&meeting->arrived[stage]) < processes) {
-		CHECK(now_ms() < deadline, "only %d of %d processes came to stage %d", meeting->arrived[stage], processes, stage);
-		usleep(1000);
-	}
-}
-
 // This process's part of the memory that it shares with others.
 static size_t shared_bytes(void)
 {
@@ -194,10 +182,10 @@ static void write_to_all(struct meeting *meeting, int own, int processes)
 		options.share_plus_one = 1;
 		options.share_cq = true;
 	}
-	meet(meeting, 0, processes);
+	meet(&meeting->arrived[0], processes);
 	for (int other = 0; other < processes; other++)
 		connect_endpoint(ends[other], &meeting->addresses[other][own], &patient);
-	meet(meeting, 1, processes);
+	meet(&meeting->arrived[1], processes);
 
 	size_t before = shared_bytes();
 
@@ -208,14 +196,14 @@ static void write_to_all(struct meeting *meeting, int own, int processes)
 		for (int other = 0; other < processes - 1; other++)
 			CHECK_EQ(wait_wc(ends[0]->send_cq).status, IBV_WC_SUCCESS);
 	}
-	meet(meeting, 2, processes);
+	meet(&meeting->arrived[2], processes);
 	atomic_fetch_add(&meeting->busy, shared_bytes() - before);
 	// The memory goes back by itself, some time after the last packet.
 	uint64_t deadline = now_ms() + 20000;
 
 	while (shared_bytes() > before + (size_t)processes * 16384 && now_ms() < deadline)
 		usleep(50000);
-	meet(meeting, 3, processes);
+	meet(&meeting->arrived[3], processes);
 	size_t after = shared_bytes();
 
 	atomic_fetch_add(&meeting->idle, after > before ? after - before : 0);

@@ -88,14 +88,6 @@ impl Waiting {
         self.little.len() + self.much.len()
     }
 
-    /// How many turns there are for one with little, where there are so many for others.
-    fn limit_of_little(&self, limit: u32) -> u32 {
-        match self.much.is_empty() {
-            true => limit.saturating_mul(LITTLE_TURNS),
-            false => limit,
-        }
-    }
-
     /// Takes the first who waits.
     fn pop(&mut self) -> Option<u16> {
         let little_first = !self.little_last || self.much.is_empty();
@@ -105,6 +97,14 @@ impl Waiting {
         };
         self.little_last = next.is_some();
         next.or_else(|| self.much.pop_front())
+    }
+}
+
+/// How many turns there are, of `limit` for all, as long as only those with little are concerned.
+fn limit_for(little_only: bool, limit: u32) -> u32 {
+    match little_only {
+        true => limit.saturating_mul(LITTLE_TURNS),
+        false => limit,
     }
 }
 
@@ -134,12 +134,8 @@ impl Turns {
     /// and more for those with `little`.
     #[inline]
     pub(crate) fn begin(&self, index: u16, limit: u32, little: bool) -> Begun {
-        let now = match little {
-            true => limit.saturating_mul(LITTLE_TURNS),
-            false => limit,
-        };
         // Taken only while nobody waits.
-        match self.count.take(now) {
+        match self.count.take(limit_for(little, limit)) {
             Some(round) => Begun::Turn(Turn { round }),
             None => self.wait(index, limit, little),
         }
@@ -148,10 +144,7 @@ impl Turns {
     #[cold]
     fn wait(&self, index: u16, limit: u32, little: bool) -> Begun {
         let mut waiting = self.waiting.lock();
-        let limit = match little {
-            true => waiting.limit_of_little(limit),
-            false => limit,
-        };
+        let limit = limit_for(little && waiting.much.is_empty(), limit);
         if let Err(round) = self.count.want(limit) {
             return Begun::Turn(Turn { round });
         }
@@ -195,8 +188,7 @@ impl Turns {
             0 => return None,
             many => many == 1,
         };
-        // Where only those with little wait.
-        let limit = waiting.limit_of_little(limit);
+        let limit = limit_for(waiting.much.is_empty(), limit);
         let round = self.count.pass_on(limit, last)?;
         Some((waiting.pop()?, Turn { round }))
     }

@@ -169,9 +169,7 @@ pub fn inside(results: &Path, quick: bool) -> Result<()> {
     let rxe = Contestant::rxe()?;
     let ferroce = Contestant::ferroce(&build::release_dir()?)?;
     for end in [&rxe, &ferroce].into_iter().flat_map(Contestant::joined) {
-        // A packet is lost by itself, as on a wire.
-        let words = ["link", "set", "dev", end.interface(), "gso_max_segs", "1"];
-        done(end.plain("ip").args(words))?;
+        end.sends_together(1)?;
     }
 
     let mut spots = spots(&[Way::Ferroce, Way::Rxe, Way::Cubic, Way::Bbr]);

@@ -51,18 +51,7 @@ impl Event {
         };
 
         match self.run {
-            Bandwidth(tool, size) => {
-                let mut options = vec!["-D", "2", "--report_gbits"];
-                if size >= 65_536 {
-                    // A completion each; by default they come by the hundred, for which 1 MiB takes
-                    // too long.
-                    options.extend(["-Q", "1"]);
-                }
-                if size > 65_536 {
-                    options.extend(["-t", "16"]);
-                }
-                perftest(device, dir, tool, size, &options, 1)
-            }
+            Bandwidth(tool, size) => bandwidth(device, dir, tool, size),
             Latency(tool, size) => perftest(device, dir, tool, size, &["-n", "3000"], 2),
             Rate(tool) => Ok(perftest(device, dir, tool, 2, &["-D", "2"], 2)? * 1e3),
             Processor => {
@@ -169,6 +158,19 @@ pub fn inside(results: &Path, quick: bool) -> Result<()> {
     }
 
     Ok(())
+}
+
+/// Gb/s of messages of so many bytes.
+pub(super) fn bandwidth(ends: [&End; 2], dir: &Path, tool: &str, size: usize) -> Result<f64> {
+    let mut options = vec!["-D", "2", "--report_gbits"];
+    if size >= 65_536 {
+        // A completion each; by default they come by the hundred, for which 1 MiB takes too long.
+        options.extend(["-Q", "1"]);
+    }
+    if size > 65_536 {
+        options.extend(["-t", "16"]);
+    }
+    perftest(ends, dir, tool, size, &options, 1)
 }
 
 /// A column of the row that a program of perftest prints, of one end and another.

@@ -160,6 +160,20 @@ impl End {
         self.interface
     }
 
+    /// How many packets may leave it in one piece: with one, each is lost by itself, as on a wire.
+    pub(crate) fn sends_together(&self, packets: u32) -> Result<()> {
+        let packets = packets.to_string();
+        let words = [
+            "link",
+            "set",
+            "dev",
+            self.interface,
+            "gso_max_segs",
+            &packets,
+        ];
+        netns::done(self.plain("ip").args(words))
+    }
+
     /// A program that has nothing to do with the device, where that end is.
     pub(crate) fn plain(&self, program: &str) -> Command {
         match &self.ferroce {

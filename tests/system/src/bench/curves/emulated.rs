@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::page::{self, Conditions};
 use super::scheme::{Picture, Scheme, Way, number};
 use super::{Plot, iperf};
 use crate::bench::measure::first_line;
-use crate::bench::race::perftest;
+use crate::bench::race::{bandwidth, perftest};
 use crate::bench::rxe;
 use crate::build;
 use crate::lab::load::Watch;
@@ -39,17 +39,30 @@ pub(super) struct Track {
     dir: PathBuf,
 }
 
-/// A value for an x. `None`: there is none.
-pub(super) type Measure = fn(&Track, &str) -> Result<Option<f64>>;
-
-const fn way(name: &'static str, measure: Measure) -> Way<Measure> {
-    Way { name, measure }
+/// Between which ends a value for an x is measured, and how.
+pub(super) struct Measure {
+    ends: fn(&Track) -> [&End; 2],
+    by: By,
 }
 
-const OURS: &str = "ferroce, two hosts";
-const OURS_ALONE: &str = "ferroce, one device";
-const RXE: &str = "rdma_rxe, two hosts";
-const RXE_ALONE: &str = "rdma_rxe, one device";
+type By = fn(&Track, [&End; 2], &str) -> Result<f64>;
+
+const fn way(name: &'static str, ends: fn(&Track) -> [&End; 2], by: By) -> Way<Measure> {
+    Way {
+        name,
+        measure: Measure { ends, by },
+    }
+}
+
+/// Of both contestants, between two hosts and on one device.
+const fn all(by: By) -> [Way<Measure>; 4] {
+    [
+        way("ferroce, two hosts", |track| track.ferroce.joined(), by),
+        way("ferroce, one device", |track| track.ferroce.alone(), by),
+        way("rdma_rxe, two hosts", |track| track.rxe.joined(), by),
+        way("rdma_rxe, one device", |track| track.rxe.alone(), by),
+    ]
+}
 
 pub(super) static SCHEMES: &[Scheme<Measure>] = &[
     Scheme {
@@ -63,14 +76,7 @@ pub(super) static SCHEMES: &[Scheme<Measure>] = &[
             logarithmic: true,
             falls: false,
         },
-        ways: &[
-            way(OURS, |track, x| track.bandwidth(track.ferroce.joined(), x)),
-            way(OURS_ALONE, |track, x| {
-                track.bandwidth(track.ferroce.alone(), x)
-            }),
-            way(RXE, |track, x| track.bandwidth(track.rxe.joined(), x)),
-            way(RXE_ALONE, |track, x| track.bandwidth(track.rxe.alone(), x)),
-        ],
+        ways: &all(Track::bandwidth),
     },
     Scheme {
         picture: Picture {
@@ -83,14 +89,7 @@ pub(super) static SCHEMES: &[Scheme<Measure>] = &[
             logarithmic: true,
             falls: false,
         },
-        ways: &[
-            way(OURS, |track, x| track.latency(track.ferroce.joined(), x)),
-            way(OURS_ALONE, |track, x| {
-                track.latency(track.ferroce.alone(), x)
-            }),
-            way(RXE, |track, x| track.latency(track.rxe.joined(), x)),
-            way(RXE_ALONE, |track, x| track.latency(track.rxe.alone(), x)),
-        ],
+        ways: &all(Track::latency),
     },
     Scheme {
         picture: Picture {
@@ -103,18 +102,7 @@ pub(super) static SCHEMES: &[Scheme<Measure>] = &[
             logarithmic: true,
             falls: true,
         },
-        ways: &[
-            way(OURS, |track, x| {
-                track.queue_pairs(track.ferroce.joined(), x)
-            }),
-            way(OURS_ALONE, |track, x| {
-                track.queue_pairs(track.ferroce.alone(), x)
-            }),
-            way(RXE, |track, x| track.queue_pairs(track.rxe.joined(), x)),
-            way(RXE_ALONE, |track, x| {
-                track.queue_pairs(track.rxe.alone(), x)
-            }),
-        ],
+        ways: &all(Track::queue_pairs),
     },
     Scheme {
         picture: Picture {
@@ -128,80 +116,68 @@ pub(super) static SCHEMES: &[Scheme<Measure>] = &[
             falls: true,
         },
         ways: &[
-            way("ferroce, ib_write_bw", |track, x| {
-                track.lossy(&track.ferroce, x, |ends| track.queue_pairs(ends, "1"))
-            }),
-            way("rdma_rxe, ib_write_bw", |track, x| {
-                track.lossy(&track.rxe, x, |ends| track.queue_pairs(ends, "1"))
-            }),
-            way("TCP, cubic", |track, x| {
-                track.lossy(&track.ferroce, x, |ends| track.streams(ends))
-            }),
+            way(
+                "ferroce, ib_write_bw",
+                |track| track.ferroce.joined(),
+                Track::lossy_writes,
+            ),
+            way(
+                "rdma_rxe, ib_write_bw",
+                |track| track.rxe.joined(),
+                Track::lossy_writes,
+            ),
+            way(
+                "TCP, cubic",
+                |track| track.ferroce.joined(),
+                Track::lossy_streams,
+            ),
         ],
     },
 ];
 
 impl Track {
-    fn bandwidth(&self, ends: [&End; 2], x: &str) -> Result<Option<f64>> {
-        let size = number(x)? as usize;
-        let seconds = SECONDS.to_string();
-        let mut options = vec!["-D", &seconds, "--report_gbits"];
-        // As in the race: large messages complete one by one, and few are outstanding, as rdma_rxe
-        // gets no further with a hundred of them in the time.
-        if size >= 65_536 {
-            options.extend(["-Q", "1"]);
-        }
-        if size > 65_536 {
-            options.extend(["-t", "16"]);
-        }
-        perftest(ends, &self.dir, "ib_write_bw", size, &options, 1).map(Some)
+    fn bandwidth(&self, ends: [&End; 2], x: &str) -> Result<f64> {
+        bandwidth(ends, &self.dir, "ib_write_bw", number(x)? as usize)
     }
 
-    fn latency(&self, ends: [&End; 2], x: &str) -> Result<Option<f64>> {
+    fn latency(&self, ends: [&End; 2], x: &str) -> Result<f64> {
         let (size, options) = (number(x)? as usize, ["-n", MESSAGES]);
-        perftest(ends, &self.dir, "ib_send_lat", size, &options, 2).map(Some)
+        perftest(ends, &self.dir, "ib_send_lat", size, &options, 2)
     }
 
-    fn queue_pairs(&self, ends: [&End; 2], count: &str) -> Result<Option<f64>> {
+    fn queue_pairs(&self, ends: [&End; 2], count: &str) -> Result<f64> {
         let seconds = SECONDS.to_string();
         let options = ["-D", &seconds, "--report_gbits", "-Q", "1", "-q", count];
-        perftest(ends, &self.dir, "ib_write_bw", 65_536, &options, 1).map(Some)
+        perftest(ends, &self.dir, "ib_write_bw", 65_536, &options, 1)
     }
 
-    fn streams(&self, [server, client]: [&End; 2]) -> Result<Option<f64>> {
-        let commands = [server, client].map(|end| end.plain("iperf3"));
-        let options = ["-C", "cubic"];
-        iperf(&self.dir, commands, server.address(), SECONDS, &options).map(Some)
+    fn lossy_writes(&self, ends: [&End; 2], percent: &str) -> Result<f64> {
+        lossy(ends, percent, || self.queue_pairs(ends, "1"))
     }
 
-    /// Measures where so many per cent of the packets that come are lost, each by itself.
-    fn lossy(
-        &self,
-        contestant: &Contestant,
-        percent: &str,
-        measure: impl FnOnce([&End; 2]) -> Result<Option<f64>>,
-    ) -> Result<Option<f64>> {
-        let share = percent.parse::<f64>()? / 100.0;
-        hinder(contestant, "1", share)?;
-        let value = measure(contestant.joined());
-        hinder(contestant, "65535", 0.0)?;
-        value
+    fn lossy_streams(&self, ends: [&End; 2], percent: &str) -> Result<f64> {
+        let commands = ends.map(|end| end.plain("iperf3"));
+        let (at, options) = (ends[0].address(), ["-C", "cubic"]);
+        lossy(ends, percent, || {
+            iperf(&self.dir, commands, at, SECONDS, &options)
+        })
     }
+}
+
+/// Measures where so many per cent of the packets that come are lost, each by itself.
+fn lossy(ends: [&End; 2], percent: &str, measure: impl FnOnce() -> Result<f64>) -> Result<f64> {
+    let share = percent.parse::<f64>()? / 100.0;
+    hinder(ends, 1, share)?;
+    let value = measure();
+    hinder(ends, 65_535, 0.0)?;
+    value
 }
 
 /// How many packets may leave both ends in one piece, and the share of those that come which is
 /// lost.
-fn hinder(contestant: &Contestant, together: &str, share: f64) -> Result<()> {
-    for end in contestant.joined() {
-        let words = [
-            "link",
-            "set",
-            "dev",
-            end.interface(),
-            "gso_max_segs",
-            together,
-        ];
-        done(end.plain("ip").args(words))?;
+fn hinder(ends: [&End; 2], together: u32, share: f64) -> Result<()> {
+    for end in ends {
+        end.sends_together(together)?;
         losses::lose_by(end.plain("nft"), share)?;
     }
     Ok(())
@@ -248,18 +224,12 @@ pub fn run(dir: &Path, quick: bool) -> Result<()> {
     packages::ensure(packages::CURVES)?;
     fs::create_dir_all(dir)?;
     let watch = Watch::begin()?;
-    let mut told = None;
     rxe::in_guest("race-curves", "bench-curves", quick, LIMIT, |text| {
-        told = Some(serde_json::from_slice::<Measured>(text)?);
-        Ok(())
-    })?;
-    let Some(measured) = told else {
-        bail!("the guest has told nothing");
-    };
-
-    let conditions = Conditions::of(measured.rounds, SECONDS, watch.others()?);
-    let conditions = conditions.in_guest(measured.kernel.clone());
-    page::write(dir, &measured.plots(), &conditions, AROUND)
+        let measured: Measured = serde_json::from_slice(text)?;
+        let conditions = Conditions::of(measured.rounds, SECONDS, watch.others()?);
+        let conditions = conditions.in_guest(measured.kernel.clone());
+        page::write(dir, &measured.plots(), &conditions, AROUND)
+    })
 }
 
 /// What the page says of where it was measured.
@@ -280,10 +250,11 @@ pub fn inside(results: &Path, quick: bool) -> Result<()> {
         for at in 0..plots.len() {
             plots[at].add(&SCHEMES[at], round, |measure, x| {
                 // A point without a value is one that nobody came to the end of.
-                measure(&track, x).or_else(|error| {
-                    println!("round {round}  {}", first_line(&error));
-                    Ok(None)
-                })
+                let Measure { ends, by } = measure;
+                let value = by(&track, ends(&track), x);
+                Ok(value
+                    .inspect_err(|error| println!("round {round}  {}", first_line(error)))
+                    .ok())
             })?;
             fs::write(results, serde_json::to_vec(&Measured::of(&plots, round))?)?;
         }
