@@ -1,7 +1,7 @@
-//! Options of UDP sockets that no library knows.
+//! UDP sockets of the yardsticks, and options that no library knows.
 
 use std::io;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 
 use anyhow::Result;
@@ -17,6 +17,13 @@ pub(crate) fn receiver() -> Result<UdpSocket> {
     let _ = Socket::from(socket.try_clone()?).set_recv_buffer_size(8 << 20);
     enable_gro(&socket)?;
     Ok(socket)
+}
+
+/// A socket with this host's address on the way to an IPv4 address.
+pub(crate) fn towards(address: SocketAddr) -> io::Result<UdpSocket> {
+    let probe = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    probe.connect(address)?;
+    UdpSocket::bind((probe.local_addr()?.ip(), 0))
 }
 
 /// What is sent at once is cut into packets of so many bytes.

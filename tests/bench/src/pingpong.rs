@@ -6,15 +6,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+use crate::options::towards;
+
 /// A side whose partner has been silent for so long gives up.
 const SILENCE: Duration = Duration::from_secs(10);
+
+/// Most bytes of a datagram: a packet of the path MTU with its headers.
+const MOST: usize = 4096 + 64;
 
 /// Answers until a datagram of one byte comes.
 pub(crate) fn answer(address: SocketAddr) -> Result<()> {
     let socket = UdpSocket::bind(address)?;
     socket.set_nonblocking(true)?;
     println!("ready");
-    let mut buffer = [0; 2048];
+    let mut buffer = [0; MOST];
     loop {
         let (length, from) = poll(|| socket.recv_from(&mut buffer))?;
         if length == 1 {
@@ -26,10 +31,10 @@ pub(crate) fn answer(address: SocketAddr) -> Result<()> {
 
 /// Asks `count` times and prints half of the median round trip in microseconds.
 pub(crate) fn ask(address: SocketAddr, size: usize, count: usize) -> Result<()> {
-    let socket = UdpSocket::bind((address.ip(), 0))?;
+    let socket = towards(address)?;
     socket.set_nonblocking(true)?;
-    let message = vec![7; size.clamp(2, 2048)];
-    let mut buffer = [0; 2048];
+    let message = vec![7; size.clamp(2, MOST)];
+    let mut buffer = [0; MOST];
     let mut times = Vec::with_capacity(count);
 
     // The first tenth warms up.

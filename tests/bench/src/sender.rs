@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use socket2::{MsgHdr, SockAddr, Socket};
 
-use crate::options::set_segment_size;
+use crate::options::{set_segment_size, towards};
 use crate::{HEADER, TRAILER, segments};
 
 /// Bytes in flight that have not been acknowledged for so long are lost.
@@ -23,7 +23,7 @@ pub(crate) fn run(
     window: u64,
     memory: usize,
 ) -> Result<()> {
-    let socket = UdpSocket::bind((address.ip(), 0))?;
+    let socket = towards(address)?;
     socket.set_nonblocking(true)?;
     let out = Socket::from(socket.try_clone()?);
     let _ = out.set_send_buffer_size(8 << 20);
@@ -91,7 +91,7 @@ pub(crate) fn run(
     }
 
     for _ in 0..20 {
-        let _ = Socket::from(UdpSocket::bind((address.ip(), 0))?).send_to(&[0], &to);
+        let _ = Socket::from(towards(address)?).send_to(&[0], &to);
         std::thread::sleep(Duration::from_millis(5));
     }
 

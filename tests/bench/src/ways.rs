@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use io_uring::types::Fixed;
-use io_uring::{IoUring, cqueue, opcode, squeue};
+use io_uring::{CompletionQueue, IoUring, SubmissionQueue, Submitter, cqueue, opcode, squeue};
 use socket2::{SockAddr, Socket};
 
 use crate::window::Window;
@@ -36,7 +36,9 @@ pub(crate) enum Way {
     Sendmmsg,
     /// `io_uring_enter`, once for a batch, of a socket that is registered.
     Uring,
-    /// The same without a copy, where the way allows.
+    /// The same, of a ring that is registered.
+    UringRegistered,
+    /// A batch without a copy, where the way allows.
     UringZeroCopy,
     /// A ring that a thread of the kernel empties, without calls.
     UringPolled,
@@ -107,7 +109,9 @@ fn send(task: &Task, addresses: &[SockAddr], arrived: &AtomicU64) -> Result<Sent
 
     let messages = Messages::new(addresses, packets, payload);
     let bytes = (packets * (HEADER + payload + TRAILER)) as u64;
-    let mut hand = Hand::new(task, &socket)?;
+    // Dropped before the messages, which it may be sending.
+    let mut uring = task.way.ring(&socket)?;
+    let mut hand = Hand::new(task.way, &socket, uring.as_mut())?;
     let (mut window, mut at) = (Window::new(WINDOW), 0);
     let mut spent = Duration::ZERO;
     let began = Instant::now();
@@ -195,17 +199,36 @@ impl Messages {
     }
 }
 
+impl Way {
+    /// The ring, where there is one.
+    fn ring(self, socket: &UdpSocket) -> Result<Option<IoUring>> {
+        let mut builder = IoUring::builder();
+        builder.setup_single_issuer().setup_cqsize(1024);
+        match self {
+            Way::Sendmsg | Way::Sendmmsg => return Ok(None),
+            Way::UringPolled => builder.setup_sqpoll(1000),
+            Way::Uring | Way::UringRegistered | Way::UringZeroCopy => builder.setup_defer_taskrun(),
+        };
+        let uring = builder.build(128).context("io_uring (Linux 6.1)")?;
+        uring
+            .submitter()
+            .register_files(&[socket.as_raw_fd()])
+            .context("registering a socket")?;
+        Ok(Some(uring))
+    }
+}
+
 /// Who hands them over.
 enum Hand<'a> {
     Calls(&'a UdpSocket, Way),
-    Ring(Box<Ring>),
+    Ring(Ring<'a>),
 }
 
 impl<'a> Hand<'a> {
-    fn new(task: &Task, socket: &'a UdpSocket) -> Result<Hand<'a>> {
-        match task.way {
-            Way::Sendmsg | Way::Sendmmsg => Ok(Hand::Calls(socket, task.way)),
-            _ => Ok(Hand::Ring(Box::new(Ring::new(task.way, socket)?))),
+    fn new(way: Way, socket: &'a UdpSocket, uring: Option<&'a mut IoUring>) -> Result<Hand<'a>> {
+        match uring {
+            None => Ok(Hand::Calls(socket, way)),
+            Some(uring) => Ok(Hand::Ring(Ring::new(way, uring)?)),
         }
     }
 
@@ -251,31 +274,36 @@ impl<'a> Hand<'a> {
     }
 }
 
-struct Ring {
-    uring: IoUring,
+struct Ring<'a> {
+    submitter: Submitter<'a>,
+    submissions: SubmissionQueue<'a>,
+    completions: CompletionQueue<'a>,
     way: Way,
     /// Completions that are to come.
     open: usize,
 }
 
-impl Ring {
-    fn new(way: Way, socket: &UdpSocket) -> Result<Ring> {
-        let mut builder = IoUring::builder();
-        builder.setup_single_issuer().setup_cqsize(1024);
-        match way {
-            Way::UringPolled => builder.setup_sqpoll(1000),
-            _ => builder.setup_defer_taskrun(),
-        };
-        let uring = builder.build(128).context("io_uring (Linux 6.1)")?;
-        uring
-            .submitter()
-            .register_files(&[socket.as_raw_fd()])
-            .context("registering a socket")?;
+impl<'a> Ring<'a> {
+    fn new(way: Way, uring: &'a mut IoUring) -> Result<Ring<'a>> {
+        let (mut submitter, submissions, completions) = uring.split();
+        if way == Way::UringRegistered {
+            submitter.register_ring_fd().context("registering a ring")?;
+        }
         Ok(Ring {
-            uring,
+            submitter,
+            submissions,
+            completions,
             way,
             open: 0,
         })
+    }
+
+    /// Hands over what was pushed, and waits for so many completions.
+    fn submit(&mut self, wanted: usize) -> Result<()> {
+        self.submissions.sync();
+        self.submitter.submit_and_wait(wanted)?;
+        self.submissions.sync();
+        Ok(())
     }
 
     fn over(&mut self, messages: &[libc::mmsghdr]) -> Result<()> {
@@ -287,25 +315,25 @@ impl Ring {
                 _ => opcode::SendMsg::new(Fixed(0), ptr::from_ref(&message.msg_hdr)).build(),
             };
             // SAFETY: what it points to lives until all is completed, which `finish` waits for.
-            while unsafe { self.uring.submission().push(&entry) }.is_err() {
+            while unsafe { self.submissions.push(&entry) }.is_err() {
                 // Whoever empties it has not come to it yet.
-                self.uring.submit()?;
+                self.submit(0)?;
             }
             self.open += 1;
         }
         match self.way {
             // Nobody waits for it; memory that lies ready is not used again before all is.
             Way::UringPolled => {
-                self.uring.submit()?;
+                self.submit(0)?;
                 self.until(READY / 2 - messages.len())
             }
             // The messages themselves; that their memory is free again comes later.
             Way::UringZeroCopy => {
-                self.uring.submit_and_wait(messages.len())?;
+                self.submit(messages.len())?;
                 self.until(READY / 2 - messages.len())
             }
             _ => {
-                self.uring.submit_and_wait(messages.len())?;
+                self.submit(messages.len())?;
                 self.until(0)
             }
         }
@@ -314,7 +342,8 @@ impl Ring {
     /// Takes completions until only so many are to come.
     fn until(&mut self, open: usize) -> Result<()> {
         loop {
-            while let Some(done) = self.uring.completion().next() {
+            self.completions.sync();
+            for done in self.completions.by_ref() {
                 // One that is followed by another, about its memory.
                 if !cqueue::more(done.flags()) {
                     self.open -= 1;
@@ -328,7 +357,7 @@ impl Ring {
             }
             match self.way {
                 Way::UringPolled => std::hint::spin_loop(),
-                _ => drop(self.uring.submit_and_wait(1)?),
+                _ => self.submit(1)?,
             }
         }
     }

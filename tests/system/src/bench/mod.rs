@@ -9,7 +9,6 @@ mod baseline;
 mod curves;
 mod delays;
 mod engine;
-mod events;
 mod loaded;
 mod measure;
 mod measurements;

@@ -18,10 +18,11 @@ use crate::lab::load::Watch;
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// The ways of `udp-baseline ways`. The first is what the others are measured by.
-const WAYS: [&str; 5] = [
+const WAYS: [&str; 6] = [
     "sendmsg",
     "sendmmsg",
     "uring",
+    "uring-registered",
     "uring-zero-copy",
     "uring-polled",
 ];

@@ -5,12 +5,11 @@ use std::process::Command;
 
 use anyhow::{Error, Result, anyhow, bail};
 
-use super::baseline::udp_baseline;
-use super::measure::{Bench, LIMIT, number, successful};
+use super::baseline::{PlainUdp, udp_baseline};
+use super::measure::{Bench, LIMIT, number};
 use super::ways::numbers;
 use crate::harness::process;
 
-const BASELINE_PORT: u16 = 19_901;
 const QPERF_PORT: u16 = 19_902;
 
 impl Bench<'_> {
@@ -23,44 +22,21 @@ impl Bench<'_> {
     /// Payload bytes per second of the plain UDP transfer, with so many bytes of memory at each
     /// end (64 KiB at least).
     pub(super) fn udp_bytes(&self, payload: usize, memory: usize) -> Result<f64> {
-        let (payload, memory) = (payload.to_string(), memory.to_string());
-        let sizes = ["--payload", &payload, "--memory", &memory];
-        let address = format!("127.0.0.1:{BASELINE_PORT}");
-        let seconds = self.seconds.to_string();
-        let receive = [&["receive", &address], &sizes[..]].concat();
-        let send = [&["send", &address, "--seconds", &seconds], &sizes[..]].concat();
-        self.baseline(&receive, &send, End::Server)
+        self.udp().bytes(payload, memory, self.seconds)
     }
 
     /// One way, of datagrams of so many bytes.
     pub(super) fn udp_latency(&self, size: usize) -> Result<f64> {
-        let address = format!("127.0.0.1:{BASELINE_PORT}");
-        let size = size.to_string();
-        let ping = ["ping", &address, "--size", &size];
-        self.baseline(&["pong", &address], &ping, End::Client)
+        self.udp().latency(size, 50_000)
     }
 
-    /// Runs both ends of the yardstick; the number is printed by one of them.
-    fn baseline(&self, server: &[&str], client: &[&str], teller: End) -> Result<f64> {
-        let command = |arguments: &[&str]| {
-            let mut command = udp_baseline(self.host.programs());
-            command.args(arguments);
-            command
-        };
-        let mut server = process::spawn(command(server), &self.dir, "baseline-server")?;
-        if !server.wait_until(LIMIT, |running| running.output().contains("ready")) {
-            bail!("the yardstick's server does not start");
+    fn udp(&self) -> PlainUdp<'_> {
+        PlainUdp {
+            ends: [(); 2].map(|()| udp_baseline(self.host.programs())),
+            address: "127.0.0.1",
+            dir: &self.dir,
+            limit: LIMIT,
         }
-
-        let client = process::run(command(client), &self.dir, "baseline-client", LIMIT)?;
-        let server = server.finish_after(&client, LIMIT);
-        successful(&[&client, &server])?;
-        let output = if teller == End::Server {
-            server.out
-        } else {
-            client.out
-        };
-        number(output.lines().last().unwrap_or_default())
     }
 
     /// In Gb/s; `size` of a message as qperf reads it.
@@ -145,11 +121,4 @@ impl Bench<'_> {
         let [number] = said.map_err(Error::msg)?;
         Ok(number)
     }
-}
-
-/// Which end tells what was measured.
-#[derive(Clone, Copy, PartialEq)]
-enum End {
-    Server,
-    Client,
 }

@@ -7,6 +7,7 @@
 //! other on the wire. (Left alone, the kernel would hand the packets over without it, as it does
 //! where both ends are on one device: [`Contestant::alone`].)
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -175,7 +176,7 @@ impl End {
     }
 
     /// A program that has nothing to do with the device, where that end is.
-    pub(crate) fn plain(&self, program: &str) -> Command {
+    pub(crate) fn plain(&self, program: impl AsRef<OsStr>) -> Command {
         match &self.ferroce {
             Some(host) => host.plain(program),
             None => Command::new(program),

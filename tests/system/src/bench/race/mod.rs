@@ -1,6 +1,8 @@
-//! The race itself, inside the guest: the same commands over rdma_rxe and over ferroce by turns.
-//!
-//! Every figure has a better direction, and what is shown is how many times better ferroce is.
+//! The race itself, inside the guest: the same commands over rdma_rxe and over ferroce by turns,
+//! and plain UDP over ferroce's wire.
+
+mod events;
+mod outcome;
 
 use std::fs;
 use std::io::Write;
@@ -8,22 +10,22 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
-use comfy_table::{Table, presets};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
-use super::events::{EVENTS, Event, Run};
-use super::measure::{Figure, cmtime_rate, first_line};
-use super::table::{align_right, amount};
+use super::baseline::{PlainUdp, UDP_BASELINE};
+use super::measure::{cmtime_rate, first_line};
 use crate::build;
 use crate::harness::case::Stop;
 use crate::harness::process;
 use crate::lab::load::busy_seconds;
 use crate::lab::rxe::{Contestant, End};
 use crate::programs::perftest::{Pair, Runs};
+pub(super) use outcome::{json, table};
+
+use events::{EVENTS, Event, Run};
 
 /// No round is begun that would end after this.
-pub(super) const BUDGET: Duration = Duration::from_secs(570);
+pub(super) const BUDGET: Duration = Duration::from_secs(660);
 const ROUNDS: usize = 5;
 /// For one run of a pair of programs, however slow.
 const LIMIT: Duration = Duration::from_secs(25);
@@ -32,6 +34,8 @@ const CMTIME_PORT: u16 = 19_906;
 const STREAM_PORT: u16 = 19_908;
 /// Transfers of riostream, each way.
 const TRANSFERS: &str = "1000";
+/// BTH, RETH and ICRC of a WRITE, in bytes.
+const HEADERS: usize = 32;
 /// Messages of 64 KiB: the long run and the short one, whose difference tells the processor time.
 const MANY: u32 = 1_600;
 const FEW: u32 = 100;
@@ -42,6 +46,31 @@ impl Event {
     /// Whether more is better.
     fn rises(&self) -> bool {
         !matches!(self.run, Latency(..) | Processor | Riostream)
+    }
+
+    /// What the same network gives plain UDP by a program: what any device in user space can have
+    /// there, before it has done anything. None where no packet crosses it, or a figure is of more
+    /// than packets.
+    fn yardstick(&self, udp: PlainUdp<'_>) -> Option<Result<f64>> {
+        if !self.wire {
+            return None;
+        }
+
+        match self.run {
+            Bandwidth(_, size) => {
+                let bytes = udp.bytes(4096, size.max(64 << 10), 2);
+                Some(bytes.map(|bytes| bytes * 8.0 / 1e9))
+            }
+            Latency(tool, size) => {
+                // The response of a READ comes after a whole round trip.
+                let ways = if tool == "ib_read_lat" { 2.0 } else { 1.0 };
+                let one = udp.latency(size.next_multiple_of(4) + HEADERS, 3000);
+                Some(one.map(|one| one * ways))
+            }
+            // Packets as long as a WRITE's of 2 bytes, many in a send.
+            Rate(_) => Some(udp.bytes(20, 64 << 10, 2).map(|bytes| bytes / 20.0 / 1e3)),
+            Processor | Connections | Riostream => None,
+        }
     }
 
     fn take(&self, contestant: &Contestant, dir: &Path) -> Result<f64> {
@@ -78,6 +107,8 @@ pub(super) struct Lap {
     key: String,
     rxe: Vec<Option<f64>>,
     ferroce: Vec<Option<f64>>,
+    /// Plain UDP, where it is measured.
+    udp: Vec<Option<f64>>,
 }
 
 /// Runs the race, inside the guest; `results` gets all figures after every event.
@@ -87,7 +118,9 @@ pub fn inside(results: &Path, quick: bool) -> Result<()> {
         .parent()
         .map_or_else(|| PathBuf::from("."), Path::to_path_buf);
     let rxe = Contestant::rxe()?;
-    let ferroce = Contestant::ferroce(&build::release_dir()?)?;
+    let programs = build::release_dir()?;
+    let ferroce = Contestant::ferroce(&programs)?;
+    let baseline = programs.join(UDP_BASELINE);
     let mut laps: Vec<Lap> = EVENTS
         .iter()
         .map(|event| Lap {
@@ -100,7 +133,7 @@ pub fn inside(results: &Path, quick: bool) -> Result<()> {
     let mut failures = fs::File::create(dir.join("failures.log"))?;
     let rounds = if quick { 1 } else { ROUNDS };
     let mut longest = Duration::ZERO;
-    for round in 0..rounds {
+    for round in 1..=rounds {
         if started.elapsed() + longest > BUDGET {
             break;
         }
@@ -112,34 +145,38 @@ pub fn inside(results: &Path, quick: bool) -> Result<()> {
             }
 
             let lap = &mut laps[index];
-            let mut pair = [(&rxe, &mut lap.rxe), (&ferroce, &mut lap.ferroce)];
-            if round % 2 == 1 {
-                pair.reverse();
-            }
-
-            for (contestant, values) in pair {
-                let value = event.take(contestant, &dir);
+            let mut told = |name: &str, value: Result<f64>| -> Result<Option<f64>> {
+                let key = event.key;
                 match &value {
                     Ok(value) => println!(
-                        "round {}  {:<16} {:<9} {value:>10.3} {}",
-                        round + 1,
-                        event.key,
-                        contestant.name,
+                        "round {round}  {key:<16} {name:<9} {value:>10.3} {}",
                         event.unit
                     ),
                     Err(error) => {
-                        println!(
-                            "round {}  {} {}: {}",
-                            round + 1,
-                            event.key,
-                            contestant.name,
-                            first_line(error)
-                        );
-                        writeln!(failures, "{} {}: {error:#}\n", event.key, contestant.name)?;
+                        println!("round {round}  {key} {name}: {}", first_line(error));
+                        writeln!(failures, "{key} {name}: {error:#}\n")?;
                     }
                 }
+                Ok(value.ok())
+            };
 
-                values.push(value.ok());
+            let mut pair = [(&rxe, &mut lap.rxe), (&ferroce, &mut lap.ferroce)];
+            if round % 2 == 0 {
+                pair.reverse();
+            }
+            for (contestant, values) in pair {
+                values.push(told(contestant.name, event.take(contestant, &dir))?);
+            }
+
+            let ends = ferroce.joined();
+            let udp = PlainUdp {
+                ends: ends.map(|end| end.plain(&baseline)),
+                address: ends[0].address(),
+                dir: &dir,
+                limit: LIMIT,
+            };
+            if let Some(value) = event.yardstick(udp) {
+                lap.udp.push(told("plain UDP", value)?);
             }
 
             fs::write(results, serde_json::to_vec(&laps)?)?;
@@ -262,121 +299,9 @@ fn transfer_time(output: &str) -> Option<f64> {
     (time > 0.0).then_some(time)
 }
 
-/// A lap with its event, the medians, and how many times better ferroce is.
-struct Outcome<'a> {
-    event: &'static Event,
-    lap: &'a Lap,
-    rxe: f64,
-    ferroce: f64,
-    times: f64,
-}
-
-fn results(laps: &[Lap]) -> impl Iterator<Item = Outcome<'_>> {
-    laps.iter().filter_map(|lap| {
-        let event = EVENTS.iter().find(|event| event.key == lap.key)?;
-        let median = |values: &[Option<f64>]| {
-            let values: Vec<f64> = values.iter().copied().flatten().collect();
-            (!values.is_empty()).then(|| {
-                Figure {
-                    key: event.key,
-                    unit: event.unit,
-                    values,
-                }
-                .median()
-            })
-        };
-
-        let (rxe, ferroce) = (median(&lap.rxe)?, median(&lap.ferroce)?);
-        let times = if event.rises() {
-            ferroce / rxe
-        } else {
-            rxe / ferroce
-        };
-
-        Some(Outcome {
-            event,
-            lap,
-            rxe,
-            ferroce,
-            times,
-        })
-    })
-}
-
-/// The table.
-pub(super) fn table(laps: &[Lap]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED);
-    table.set_header(["measured", "rdma_rxe", "ferroce", "times better", "aim", ""]);
-
-    for one in results(laps) {
-        table.add_row([
-            one.event.name.to_owned(),
-            format!("{} {}", amount(one.rxe), one.event.unit),
-            format!("{} {}", amount(one.ferroce), one.event.unit),
-            format!("{:.2}", one.times),
-            format!("≥ {:.0}", one.event.aim),
-            if one.times >= one.event.aim {
-                "met"
-            } else {
-                "missed"
-            }
-            .to_owned(),
-        ]);
-    }
-
-    align_right(&mut table, 1..5);
-
-    table
-}
-
-/// The same for programs.
-pub(super) fn json(laps: &[Lap]) -> Value {
-    let ratios: Vec<Value> = results(laps)
-        .map(|one| {
-            json!({
-                "measured": one.event.name, "key": one.event.key, "unit": one.event.unit,
-                "rxe": { "median": one.rxe, "values": one.lap.rxe },
-                "ferroce": { "median": one.ferroce, "values": one.lap.ferroce },
-                "times_better": one.times, "aim": one.event.aim, "met": one.times >= one.event.aim,
-            })
-        })
-        .collect();
-    json!({ "ratios": ratios })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn more_bandwidth_and_less_latency_are_better() {
-        let lap = |key: &str, rxe, ferroce| Lap {
-            key: key.to_owned(),
-            rxe: vec![Some(rxe), None],
-            ferroce: vec![Some(ferroce)],
-        };
-
-        let mut laps = vec![
-            lap("write_64k", 1.0, 3.0),
-            lap("send_latency_2", 30.0, 15.0),
-            lap("processor", 4.0, 8.0),
-        ];
-        let times: Vec<f64> = results(&laps).map(|one| one.times).collect();
-        assert_eq!(times, [3.0, 2.0, 0.5]);
-        let json = json(&laps);
-        let met: Vec<_> = json["ratios"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|one| &one["met"])
-            .collect();
-        assert_eq!(met, [false, true, false]);
-
-        // What one of them did not finish is left out.
-        laps[0].rxe.clear();
-        assert_eq!(results(&laps).count(), 2);
-    }
 
     #[test]
     fn riostream_tells_the_time_of_a_transfer() {
