@@ -23,7 +23,9 @@ static void setup(void)
 	endpoint = open_pair(&here, &there, NULL, &remote);
 }
 
-static int get_event(void)
+// A thread is cancelled in it, whose frame AddressSanitizer then goes on to guard, and finds that
+// the end of the thread comes by: the frames of a thread that is cancelled are unwound unseen.
+__attribute__((no_sanitize_address)) static int get_event(void)
 {
 	struct ibv_cq *cq;
 	void *context;

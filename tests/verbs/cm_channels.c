@@ -246,6 +246,37 @@ static void a_handler_that_restarts_does_not(void)
 	}
 }
 
+static void *wait_for_an_event(void *channel)
+{
+	struct rdma_cm_event *event;
+
+	atomic_store(&waits, 1);
+	rdma_get_cm_event(channel, &event);
+	return NULL;
+}
+
+// As rping ends its threads.
+static void a_thread_that_waits_is_cancelled(void)
+{
+	struct pair p;
+
+	prepare(&p);
+	for (int round = 0; round < 50; round++) {
+		void *result;
+
+		atomic_store(&waits, 0);
+		CHECK_EQ(pthread_create(&other, NULL, wait_for_an_event, p.client), 0);
+		wait_for(1);
+		spin_us(round * 4);
+		CHECK_EQ(pthread_cancel(other), 0);
+		CHECK_EQ(pthread_join(other, &result), 0);
+		CHECK(result == PTHREAD_CANCELED, "it came back");
+		CHECK_EQ(rdma_destroy_id(new_id(p.client)), 0);
+	}
+	p.active = connecting(p.client, &p.address);
+	p.passive = requested(p.server);
+}
+
 static void a_child_cannot_use_its_parents_channel(void)
 {
 	struct rdma_event_channel *channel = new_channel();
@@ -351,5 +382,6 @@ static void a_closed_channel(void)
 #define T(name) {#name, name, 0}
 PROGRAM(T(channels_poll), T(epoll_tells_as_long_as_there_are_events), T(edges_tell_once_of_what_is_new), T(no_edge_is_missing),
 	T(waiting_is_interrupted), T(waiting_for_an_answer_is_interrupted), T(a_handler_that_restarts_does_not),
+	T(a_thread_that_waits_is_cancelled),
 	T(a_child_cannot_use_its_parents_channel), T(no_more_descriptors),
 	T(ending_with_a_thread_at_the_channel), T(a_closed_channel))

@@ -11,6 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ferroce_signals::Uncancelled;
 use libc::{sockaddr, socklen_t, timeval};
 
 use crate::abi::{EXS_BLOCK, EXS_MHANDLE_UNREGISTERED, EXS_UNSIGNALED, Event};
@@ -21,8 +22,10 @@ use crate::memory::{self, Memory};
 use crate::queue::{Queue, Target};
 use crate::verbs::Address;
 
-/// The one place where an error becomes an errno.
+/// The one place where an error becomes an errno. No function is a cancellation point: a thread that
+/// ended among our locks would leave them locked.
 fn call<T>(failure: T, body: impl FnOnce() -> Result<T>) -> T {
+    let _uncancelled = Uncancelled::begin();
     let code = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => return value,
         Ok(Err(Errno(code))) => code,

@@ -11,6 +11,7 @@
 
 pub(crate) mod address;
 mod cable;
+mod calls;
 mod exit;
 mod flows;
 pub(crate) mod ib;

@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
 use std::fmt::{self, Display};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use ferroce_signals::Uncancelled;
 use std::{error, io};
 
 use ferroce_control::ControlError;
@@ -84,8 +86,9 @@ pub(crate) fn answer(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
     }
 }
 
-/// The same with a value, or the errno.
+/// The same with a value, or the errno. No function is a cancellation point.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, c_int> {
+    let _uncancelled = Uncancelled::begin();
     let done = catch_unwind(AssertUnwindSafe(work));
     let failure = match done {
         Ok(Ok(value)) => return Ok(value),

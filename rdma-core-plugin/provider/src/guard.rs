@@ -5,6 +5,7 @@
 //! process lives.
 
 use ferroce_engine::Error;
+use ferroce_signals::Uncancelled;
 use libc::c_int;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Once;
@@ -87,7 +88,7 @@ pub(crate) fn on<T: AsRef<Health>, R: Failure>(
     work: impl FnOnce(&T) -> Result<R, Errno>,
 ) -> R {
     match object {
-        Ok(object) => object.as_ref().run(|| keeping_errno(|| work(object))),
+        Ok(object) => object.as_ref().run(|| undisturbed(|| work(object))),
         Err(errno) => refused(errno),
     }
 }
@@ -95,7 +96,7 @@ pub(crate) fn on<T: AsRef<Health>, R: Failure>(
 /// Does the work of a verb that creates or ends an object.
 #[track_caller]
 pub(crate) fn run<R: Failure>(work: impl FnOnce() -> Result<R, Errno>) -> R {
-    match catch_unwind(AssertUnwindSafe(|| keeping_errno(work))) {
+    match catch_unwind(AssertUnwindSafe(|| undisturbed(work))) {
         Ok(Ok(value)) => value,
         Ok(Err(errno)) => refused(errno),
         Err(_) => R::failure(report()),
@@ -114,9 +115,11 @@ pub(crate) fn quietly<R>(otherwise: R, work: impl FnOnce() -> R) -> R {
     })
 }
 
-/// Leaves `errno` as it was if the work succeeds: librdmacm undoes with such verbs what it had
-/// begun, and then has `errno` say why.
-fn keeping_errno<R>(work: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
+/// Does the work of a verb of the control path. Leaves `errno` as it was if it succeeds: librdmacm
+/// undoes with such verbs what it had begun, and then has `errno` say why. The thread is not
+/// cancelled meanwhile, as in the kernel, where such a verb is a call that is no cancellation point.
+fn undisturbed<R>(work: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
+    let _uncancelled = Uncancelled::begin();
     let before = errno();
     let value = work()?;
     set_errno(before);

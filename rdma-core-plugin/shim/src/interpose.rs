@@ -26,7 +26,7 @@ macro_rules! path_functions {
         /// As the C library's function of this name.
         #[cfg_attr(not(test), unsafe(no_mangle))]
         #[cfg_attr(test, allow(dead_code))]
-        pub(crate) unsafe extern "C" fn $name($($before: $bt,)* $path: *const c_char $(, $arg: $ty)*) -> $ret {
+        pub(crate) unsafe extern "C-unwind" fn $name($($before: $bt,)* $path: *const c_char $(, $arg: $ty)*) -> $ret {
             let pass = |$path: *const c_char| -> $ret {
                 call_next!($name($($before => $bt,)* $path => *const c_char $(, $arg => $ty)*) -> $ret, $failed)
             };
@@ -85,7 +85,7 @@ path_functions! {
 /// As `opendir(3)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub(crate) unsafe extern "C" fn opendir(path: *const c_char) -> *mut DIR {
+pub(crate) unsafe extern "C-unwind" fn opendir(path: *const c_char) -> *mut DIR {
     // libibverbs looks for devices: a good moment to look for libraries that have come since.
     stand_in::look_again();
 
@@ -110,7 +110,7 @@ macro_rules! open_functions {
         /// As the C library's function of this name. Variadic there; see [`call_next`].
         #[cfg_attr(not(test), unsafe(no_mangle))]
         #[cfg_attr(test, allow(dead_code))]
-        pub(crate) unsafe extern "C" fn $name($($before: $bt,)* $path: *const c_char, $($arg: $ty),*) -> c_int {
+        pub(crate) unsafe extern "C-unwind" fn $name($($before: $bt,)* $path: *const c_char, $($arg: $ty),*) -> c_int {
             let pass = |$path: *const c_char| -> c_int {
                 call_next!($name($($before => $bt,)* $path => *const c_char, $($arg => $ty),*) -> c_int, -1)
             };
@@ -225,7 +225,11 @@ fn succeeded(n: usize, before: c_int) -> ssize_t {
 /// As `write(2)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub(crate) unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: size_t) -> ssize_t {
+pub(crate) unsafe extern "C-unwind" fn write(
+    fd: c_int,
+    buf: *const c_void,
+    count: size_t,
+) -> ssize_t {
     let before = sys::errno();
     if let Some(channel) = descriptors::rdma_cm(fd) {
         // SAFETY: the caller's buffer, holding an rdma_cm command.
@@ -288,7 +292,7 @@ unsafe fn read_instead(fd: c_int, buf: *mut c_void, count: size_t) -> Option<ssi
 /// As `read(2)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub(crate) unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, count: size_t) -> ssize_t {
+pub(crate) unsafe extern "C-unwind" fn read(fd: c_int, buf: *mut c_void, count: size_t) -> ssize_t {
     // SAFETY: the caller's buffer.
     if let Some(n) = unsafe { read_instead(fd, buf, count) } {
         return n;
@@ -300,7 +304,7 @@ pub(crate) unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, count: size_t)
 /// As glibc's checked `read`, which aborts when `room` is too small for `count`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub(crate) unsafe extern "C" fn __read_chk(
+pub(crate) unsafe extern "C-unwind" fn __read_chk(
     fd: c_int,
     buf: *mut c_void,
     count: size_t,
@@ -323,7 +327,7 @@ macro_rules! status_functions {
         /// As the C library's function of this name.
         #[cfg_attr(not(test), unsafe(no_mangle))]
         #[cfg_attr(test, allow(dead_code))]
-        pub(crate) unsafe extern "C" fn $name($($before: $bt,)* $fd: c_int, $buf: *mut $ty) -> c_int {
+        pub(crate) unsafe extern "C-unwind" fn $name($($before: $bt,)* $fd: c_int, $buf: *mut $ty) -> c_int {
             let r = call_next!($name($($before => $bt,)* $fd => c_int, $buf => *mut $ty) -> c_int, -1);
             if r == 0 && descriptors::device_socket($fd) {
                 // SAFETY: filled in by the successful call.
@@ -349,7 +353,11 @@ status_functions! {
 /// As `ioctl(2)`. Variadic in C; see [`call_next`].
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub(crate) unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, arg: *mut c_void) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn ioctl(
+    fd: c_int,
+    request: c_ulong,
+    arg: *mut c_void,
+) -> c_int {
     if request == ferroce_cabi::uverbs::RDMA_VERBS_IOCTL
         && let Some(number) = uverbs(fd)
     {
@@ -384,7 +392,7 @@ pub(crate) extern "C" fn ferroce_shim_adopt(fd: c_int, uverbs: u16, async_fd: c_
 /// As `getifaddrs(3)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub(crate) unsafe extern "C" fn getifaddrs(list: *mut *mut ifaddrs) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn getifaddrs(list: *mut *mut ifaddrs) -> c_int {
     let r = call_next!(getifaddrs(list => *mut *mut ifaddrs) -> c_int, -1);
     if r == 0 && IMAGE.directory().is_some() && interfaces::asked_by_libfabric() {
         // SAFETY: filled in by the successful call, for a caller who does not have it yet.

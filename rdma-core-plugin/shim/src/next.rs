@@ -99,7 +99,9 @@ fn old(_: *mut c_void, _: *const c_char) -> *mut c_void {
     std::ptr::null_mut()
 }
 
-/// Calls the next function of that name; without one, fails with `ENOSYS`.
+/// Calls the next function of that name; without one, fails with `ENOSYS`. Many of them are
+/// cancellation points, where a thread that is cancelled ends: what stands in front of it has to let
+/// that by (`C-unwind`), and nothing to drop.
 macro_rules! call_next {
     ($name:ident($($arg:expr => $ty:ty),*) -> $ret:ty, $failed:expr) => {{
         static NEXT: $crate::next::Next = $crate::next::Next::new(
@@ -116,7 +118,7 @@ macro_rules! call_next {
             // SAFETY: the C library's function of this name has this signature; optional arguments
             // of variadic functions travel in the same registers as named ones on the architectures
             // that we support.
-            let next: unsafe extern "C" fn($($ty),*) -> $ret = unsafe { std::mem::transmute(address) };
+            let next: unsafe extern "C-unwind" fn($($ty),*) -> $ret = unsafe { std::mem::transmute(address) };
             // SAFETY: the arguments are the caller's own, who called this very function.
             unsafe { next($($arg),*) }
         }

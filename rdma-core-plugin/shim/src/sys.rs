@@ -1,11 +1,13 @@
 //! Small system calls for the shim's own use, made directly so that they meet no interposed
-//! function.
+//! function and are no cancellation points, but where it is said.
 
 mod copy;
+mod lent;
 mod path;
 mod socket;
 
 pub(crate) use copy::copy_out;
+pub(crate) use lent::Lent;
 pub(crate) use path::PathBuffer;
 pub(crate) use socket::*;
 

@@ -89,15 +89,17 @@ pub(crate) fn open(file: MadFile, flags: c_int) -> c_int {
 
     if matches!(file, MadFile::Issm(_)) {
         // Whoever holds the port gives it up when he closes his.
+        let lent = sys::Lent::new(fd);
         let refused = match sys::wait_for_message(fd) {
             Ok(true) => None,
             Ok(false) => Some(libc::EIO),
             Err(errno) => Some(errno),
         };
         if let Some(errno) = refused {
-            sys::close(fd);
+            lent.close();
             return sys::fail(errno);
         }
+        lent.keep();
     }
 
     if nonblocking {

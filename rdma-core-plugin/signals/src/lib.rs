@@ -1,4 +1,5 @@
-//! Waiting awake inside a system call that would sleep.
+//! What comes to a thread from others while it is among locks of ours: cancellation, and signals
+//! where it waits awake inside a system call that would sleep.
 //!
 //! The provider and the shim do so in `read(2)` and `write(2)`, where signals have to do what they
 //! do there. They are held back meanwhile; if what was waited for has not come in the end, and a
@@ -17,20 +18,43 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
 }
 
+/// Cancellation held back from the calling thread, until it is dropped: calls that the C library
+/// makes one of its cancellation points end no thread.
+pub struct Uncancelled {
+    before: c_int,
+}
+
+impl Uncancelled {
+    /// Holds it back.
+    #[must_use]
+    pub fn begin() -> Uncancelled {
+        let mut before = 0;
+        // SAFETY: a number, of this thread.
+        unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut before) };
+        Uncancelled { before }
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        // SAFETY: what was before, of this thread.
+        unsafe { pthread_setcancelstate(self.before, null_mut()) };
+    }
+}
+
 /// Signals and cancellation held back from the calling thread, until it is dropped.
 pub struct Held {
     before: sigset_t,
-    cancel_state: c_int,
+    cancellation: Option<Uncancelled>,
 }
 
 impl Held {
     /// Holds back all but faults, as the engine meets some in the program's memory.
     #[must_use]
     pub fn all() -> Held {
-        let mut cancel_state = 0;
-        // SAFETY: plain sets of signals and numbers, of this thread.
+        let cancellation = Some(Uncancelled::begin());
+        // SAFETY: plain sets of signals, of this thread.
         unsafe {
-            pthread_setcancelstate(CANCEL_DISABLE, &raw mut cancel_state);
             let (mut all, mut before): (sigset_t, sigset_t) = (zeroed(), zeroed());
             libc::sigfillset(&raw mut all);
             for fault in [
@@ -46,7 +70,7 @@ impl Held {
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, &raw mut before);
             Held {
                 before,
-                cancel_state,
+                cancellation,
             }
         }
     }
@@ -80,11 +104,63 @@ fn ends_a_call(signal: c_int) -> bool {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // SAFETY: what was before, of this thread. Handlers run in the last call, and may not come
-        // back.
-        unsafe {
-            pthread_setcancelstate(self.cancel_state, null_mut());
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, null_mut());
+        // Handlers run in the last call, and may not come back.
+        drop(self.cancellation.take());
+        // SAFETY: what was before, of this thread.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, null_mut()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr::without_provenance_mut;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    unsafe extern "C" {
+        fn pthread_testcancel();
+    }
+
+    /// How far the thread has come.
+    static STEP: AtomicU32 = AtomicU32::new(0);
+
+    extern "C" fn sleep_and_go_on(_: *mut libc::c_void) -> *mut libc::c_void {
+        let held = Uncancelled::begin();
+        STEP.store(1, Ordering::Release);
+        while STEP.load(Ordering::Acquire) != 2 {
+            // SAFETY: a number. It is a cancellation point.
+            unsafe { libc::usleep(100) };
         }
+        STEP.store(3, Ordering::Release);
+        drop(held);
+        // SAFETY: nothing here is to be dropped any more.
+        unsafe { pthread_testcancel() };
+        STEP.store(4, Ordering::Release);
+        null_mut()
+    }
+
+    #[test]
+    fn a_thread_is_cancelled_when_it_may_be_again() {
+        let mut thread = 0;
+        let mut result = null_mut();
+        // SAFETY: a thread that lives until it is joined, and places for what is told.
+        unsafe {
+            let made = libc::pthread_create(
+                &raw mut thread,
+                std::ptr::null(),
+                sleep_and_go_on,
+                null_mut(),
+            );
+            assert_eq!(made, 0);
+            while STEP.load(Ordering::Acquire) == 0 {
+                std::hint::spin_loop();
+            }
+            assert_eq!(libc::pthread_cancel(thread), 0);
+            STEP.store(2, Ordering::Release);
+            assert_eq!(libc::pthread_join(thread, &raw mut result), 0);
+        }
+        assert_eq!(STEP.load(Ordering::Acquire), 3);
+        // `PTHREAD_CANCELED`
+        assert_eq!(result, without_provenance_mut(usize::MAX));
     }
 }

@@ -2,7 +2,9 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
+
+use super::calls;
 
 /// `IPV6_FLOWINFO`: as an option, has the kernel tell class and flow label.
 pub(super) const IPV6_FLOWINFO: libc::c_int = 11;
@@ -59,10 +61,7 @@ pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize,
     msg.msg_controllen = control.0.len() as _;
 
     // SAFETY: `msg` describes a name, a buffer and control space that outlive the call.
-    let n = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut msg, libc::MSG_DONTWAIT) };
-    if n < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let n = unsafe { calls::recvmsg(socket, &mut msg, libc::MSG_DONTWAIT) }?;
 
     #[allow(clippy::unnecessary_cast, reason = "musl has 32 bits there")]
     let written = msg.msg_controllen as usize;
@@ -71,7 +70,7 @@ pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize,
     // SAFETY: the kernel wrote the name into a sockaddr_storage, which is larger than any sockaddr.
     let name =
         unsafe { std::slice::from_raw_parts((&raw const name).cast::<u8>(), size_of_val(&name)) };
-    Ok((n as usize, describe(name, control)))
+    Ok((n, describe(name, control)))
 }
 
 /// Reads the source address and the segment size from what the kernel wrote.

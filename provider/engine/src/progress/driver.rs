@@ -11,7 +11,7 @@
 //! takes it back: it gives it when its ring holds nothing, and takes it under the receive lock,
 //! under which the application looks whether it still has the turn.
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ferroce_transport::{AtomicTime, Duration, Time};
@@ -50,9 +50,8 @@ pub(crate) struct Driver {
 
 /// Wakes the helper, ours or another process's, that waits for an eventfd.
 pub(crate) fn wake(event: &OwnedFd) {
-    let one = 1u64;
-    // SAFETY: writes 8 bytes of `one`. A full counter means that it is awake anyway.
-    unsafe { libc::write(event.as_raw_fd(), (&raw const one).cast(), 8) };
+    // A full counter means that it is awake anyway.
+    let _ = rustix::io::write(event, &1u64.to_ne_bytes());
 }
 
 impl Driver {
@@ -77,8 +76,8 @@ impl Driver {
     }
 
     /// Readable when the helper is to look around.
-    pub(crate) fn event_fd(&self) -> RawFd {
-        self.event.as_raw_fd()
+    pub(crate) fn event(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
     }
 
     /// Wakes the helper from its sleep in the kernel.
@@ -87,9 +86,8 @@ impl Driver {
     }
 
     pub(super) fn clear_wake(&self) {
-        let mut n = 0u64;
-        // SAFETY: reads 8 bytes into `n`; an empty eventfd says EAGAIN.
-        unsafe { libc::read(self.event.as_raw_fd(), (&raw mut n).cast(), 8) };
+        // An empty one says EAGAIN.
+        let _ = rustix::io::read(&self.event, &mut [0; 8]);
     }
 
     /// As [`clear_wake`](Self::clear_wake), for a thread that has the application's turn and the

@@ -227,7 +227,7 @@ fn under_valgrind() -> bool {
 fn poll_round(hca: &Hca, until: Time) -> std::io::Result<Round> {
     let receivers: Vec<_> = hca.receivers.read().clone();
     let wanted = // poll(2) passes negative descriptors over
-    [hca.driver.event_fd(), hca.control_fd().unwrap_or(-1)]
+    [hca.driver.event().as_raw_fd(), hca.control_fd().unwrap_or(-1)]
         .into_iter()
         .chain(receivers.iter().map(|r| r.socket.as_raw_fd()));
 

@@ -1,9 +1,10 @@
 //! What a thread that polls in vain does for others who want its processor (see `crowd`), and one
 //! that is about to spin on memory (see `answers`).
 
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 
 use ferroce_transport::{Duration, Time};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::hca::Hca;
 use crate::progress::arrivals::Waiter;
@@ -151,28 +152,14 @@ impl Hca {
     /// Returns whether it was somebody who wakes us by the event.
     fn sleep_until_something_comes(&self, most: Duration) -> bool {
         let receivers = self.receivers.read().clone();
-        let mut fds: Vec<_> = std::iter::once(self.driver.event_fd())
-            .chain(receivers.iter().map(|receiver| receiver.socket.as_raw_fd()))
-            .map(|fd| libc::pollfd {
-                fd,
-                events: libc::POLLIN,
-                revents: 0,
-            })
+        let mut fds: Vec<_> = std::iter::once(self.driver.event())
+            .chain(receivers.iter().map(|receiver| receiver.socket.as_fd()))
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
             .collect();
 
-        let timeout = timers::timespec(most);
+        // Where it fails, as by a signal, the sleep has ended. Not by libc: see `port::calls`.
+        let _ = poll(&mut fds, Timespec::try_from(most).ok().as_ref());
 
-        // SAFETY: `fds` and `timeout` outlive the call, and `receivers` keeps the sockets open.
-        // Where it fails, as by a signal, the sleep has ended.
-        unsafe {
-            libc::ppoll(
-                fds.as_mut_ptr(),
-                fds.len() as libc::nfds_t,
-                &raw const timeout,
-                std::ptr::null(),
-            )
-        };
-
-        fds[0].revents != 0
+        !fds[0].revents().is_empty()
     }
 }

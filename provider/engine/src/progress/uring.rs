@@ -92,7 +92,7 @@ impl Uring {
     fn arm(&mut self, hca: &Hca) -> io::Result<()> {
         if !std::mem::replace(&mut self.wake_armed, true) {
             self.push(
-                opcode::PollAdd::new(Fd(hca.driver.event_fd()), libc::POLLIN as u32)
+                opcode::PollAdd::new(Fd(hca.driver.event().as_raw_fd()), libc::POLLIN as u32)
                     .build()
                     .user_data(WAKE),
             )?;

@@ -5,7 +5,7 @@
 //! that destroying an object can take its unread records back.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 
@@ -46,7 +46,7 @@ impl<const N: usize> EventPipe<N> {
     /// Queues one record. A pipe that is full (thousands of unread records) refuses; the record is
     /// then lost and `false` returned.
     pub(crate) fn push(&self, record: &[u8; N]) -> bool {
-        matches!((&*self.end.lock()).write(record), Ok(n) if n == N)
+        matches!(rustix::io::write(&*self.end.lock(), record), Ok(n) if n == N)
     }
 
     /// Takes back the unread records that `mine` recognises; returns how many.
@@ -58,7 +58,7 @@ impl<const N: usize> EventPipe<N> {
 
         // Records are written whole and pipes keep them in order, so a read yields one record or
         // none.
-        while matches!((&*end).read(&mut record), Ok(n) if n == N) {
+        while matches!(rustix::io::read(&*end, &mut record), Ok(n) if n == N) {
             if mine(&record) {
                 taken += 1;
             } else {
@@ -68,7 +68,7 @@ impl<const N: usize> EventPipe<N> {
 
         for record in others {
             // They fitted before.
-            let _ = (&*end).write(&record);
+            let _ = rustix::io::write(&*end, &record);
         }
 
         taken
@@ -108,6 +108,8 @@ pub(super) fn async_record(element: u64, event: u32) -> [u8; 16] {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
 
     #[test]

@@ -9,7 +9,7 @@ use crate::{descriptors, sys};
 /// As `close(2)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub(super) unsafe extern "C" fn close(fd: c_int) -> c_int {
+pub(super) unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
     let before = sys::errno();
     descriptors::closing(fd);
     sys::set_errno(before);
@@ -20,7 +20,11 @@ pub(super) unsafe extern "C" fn close(fd: c_int) -> c_int {
 /// As `close_range(2)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub(super) unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+pub(super) unsafe extern "C-unwind" fn close_range(
+    first: c_uint,
+    last: c_uint,
+    flags: c_int,
+) -> c_int {
     let r = call_next!(close_range(first => c_uint, last => c_uint, flags => c_int) -> c_int, -1);
     // CLOSE_RANGE_CLOEXEC leaves them open.
     if r == 0 && flags & 4 == 0 {
@@ -41,7 +45,7 @@ fn copied(from: c_int, to: c_int) -> c_int {
 /// As `dup(2)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub(super) unsafe extern "C" fn dup(fd: c_int) -> c_int {
+pub(super) unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
     copied(fd, call_next!(dup(fd => c_int) -> c_int, -1))
 }
 
@@ -49,7 +53,7 @@ pub(super) unsafe extern "C" fn dup(fd: c_int) -> c_int {
 /// As `dup2(2)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub(super) unsafe extern "C" fn dup2(fd: c_int, to: c_int) -> c_int {
+pub(super) unsafe extern "C-unwind" fn dup2(fd: c_int, to: c_int) -> c_int {
     copied(fd, call_next!(dup2(fd => c_int, to => c_int) -> c_int, -1))
 }
 
@@ -57,7 +61,7 @@ pub(super) unsafe extern "C" fn dup2(fd: c_int, to: c_int) -> c_int {
 /// As `dup3(2)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub(super) unsafe extern "C" fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
+pub(super) unsafe extern "C-unwind" fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
     copied(
         fd,
         call_next!(dup3(fd => c_int, to => c_int, flags => c_int) -> c_int, -1),
@@ -71,7 +75,7 @@ macro_rules! fcntl_functions {
         /// As `fcntl(2)`. Variadic in C; see [`call_next`].
         #[cfg_attr(not(test), unsafe(no_mangle))]
         #[cfg_attr(test, allow(dead_code))]
-        pub(crate) unsafe extern "C" fn $name(fd: c_int, command: c_int, arg: c_long) -> c_int {
+        pub(crate) unsafe extern "C-unwind" fn $name(fd: c_int, command: c_int, arg: c_long) -> c_int {
             let r = call_next!($name(fd => c_int, command => c_int, arg => c_long) -> c_int, -1);
             if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) { copied(fd, r) } else { r }
         }

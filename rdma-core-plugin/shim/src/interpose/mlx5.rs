@@ -21,7 +21,7 @@ pub(super) struct Mlx5dvContext {
 /// As libmlx5's function of this name.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub(super) unsafe extern "C" fn mlx5dv_query_device(
+pub(super) unsafe extern "C-unwind" fn mlx5dv_query_device(
     context: *mut ibv_context,
     attributes: *mut Mlx5dvContext,
 ) -> c_int {

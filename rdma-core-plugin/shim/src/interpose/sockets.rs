@@ -19,7 +19,11 @@ fn said(result: Result<(), c_int>) -> c_int {
 /// As `socket(2)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub(super) unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+pub(super) unsafe extern "C-unwind" fn socket(
+    domain: c_int,
+    kind: c_int,
+    protocol: c_int,
+) -> c_int {
     let make =
         |kind| call_next!(socket(domain => c_int, kind => c_int, protocol => c_int) -> c_int, -1);
     let ours = domain == libc::AF_NETLINK && protocol == NETLINK_RDMA && !next::is_late();
@@ -36,7 +40,11 @@ pub(super) unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_i
 /// As `bind(2)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub(super) unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+pub(super) unsafe extern "C-unwind" fn bind(
+    fd: c_int,
+    address: *const sockaddr,
+    len: socklen_t,
+) -> c_int {
     if netlink::is_ours(fd) {
         // SAFETY: the caller's address.
         return said(unsafe { netlink::bind(fd, address, len) });
@@ -48,7 +56,7 @@ pub(super) unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, len: s
 /// As `getsockname(2)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub(super) unsafe extern "C" fn getsockname(
+pub(super) unsafe extern "C-unwind" fn getsockname(
     fd: c_int,
     address: *mut sockaddr,
     len: *mut socklen_t,
@@ -64,7 +72,7 @@ pub(super) unsafe extern "C" fn getsockname(
 /// As `getpeername(2)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub(super) unsafe extern "C" fn getpeername(
+pub(super) unsafe extern "C-unwind" fn getpeername(
     fd: c_int,
     address: *mut sockaddr,
     len: *mut socklen_t,
@@ -80,7 +88,7 @@ pub(super) unsafe extern "C" fn getpeername(
 /// As `setsockopt(2)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub(super) unsafe extern "C" fn setsockopt(
+pub(super) unsafe extern "C-unwind" fn setsockopt(
     fd: c_int,
     level: c_int,
     option: c_int,
@@ -98,7 +106,7 @@ pub(super) unsafe extern "C" fn setsockopt(
 /// As `getsockopt(2)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub(super) unsafe extern "C" fn getsockopt(
+pub(super) unsafe extern "C-unwind" fn getsockopt(
     fd: c_int,
     level: c_int,
     option: c_int,
@@ -116,7 +124,11 @@ pub(super) unsafe extern "C" fn getsockopt(
 /// As `recvmsg(2)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub(super) unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+pub(super) unsafe extern "C-unwind" fn recvmsg(
+    fd: c_int,
+    message: *mut msghdr,
+    flags: c_int,
+) -> ssize_t {
     if netlink::is_ours(fd) && !message.is_null() {
         // SAFETY: not null, and the caller's.
         let asked = unsafe { &mut *message };
@@ -146,7 +158,7 @@ pub(super) unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
 /// As `recvfrom(2)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub(super) unsafe extern "C" fn recvfrom(
+pub(super) unsafe extern "C-unwind" fn recvfrom(
     fd: c_int,
     buffer: *mut c_void,
     room: size_t,
@@ -174,7 +186,7 @@ pub(super) unsafe extern "C" fn recvfrom(
 /// As glibc's checked `recvfrom`, which aborts when `size` is too small for `room`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub(super) unsafe extern "C" fn __recvfrom_chk(
+pub(super) unsafe extern "C-unwind" fn __recvfrom_chk(
     fd: c_int,
     buffer: *mut c_void,
     room: size_t,

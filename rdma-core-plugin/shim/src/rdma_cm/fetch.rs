@@ -2,9 +2,10 @@
 //! told only if it wants to hear. Events that are gone are taken out likewise.
 
 use super::{Call, NOTHING, bytes};
+use crate::answers;
 use crate::carrier::RDMA_CM;
 use crate::channels::Channel;
-use crate::{answers, sys};
+use crate::sys::{self, Lent};
 use ferroce_cabi::ucma::rdma_ucm_event_resp;
 use ferroce_cabi::ucma_frame::{Answers, LONG_RECORD, Record, Request, SHORT_RECORD, TAKEN};
 use libc::{c_int, iovec, msghdr};
@@ -38,8 +39,8 @@ impl Call {
             }
 
             if held.is_none() {
-                held = sys::duplicate(self.fd);
-                self.fd = held.unwrap_or(self.fd);
+                held = sys::duplicate(self.fd).map(Lent::new);
+                self.fd = held.as_ref().map_or(self.fd, Lent::fd);
                 // Closed just before.
                 if sys::inode(self.fd) != Some(self.channel.inode()) {
                     break Err(libc::EBADF);
@@ -57,7 +58,9 @@ impl Call {
             }
         };
 
-        held.into_iter().for_each(sys::close);
+        if let Some(held) = held {
+            held.close();
+        }
         done
     }
 

@@ -1,9 +1,11 @@
 //! Sockets: making unix ones, their names, options and what is sent and received with them.
 
 use super::{PathBuffer, close, errno, open, raise, sendmsg};
-use libc::{c_char, c_int, c_void, iovec, msghdr};
+use crate::next::call_next;
+use libc::{c_char, c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use std::ffi::CStr;
 use std::mem::{MaybeUninit, offset_of, size_of};
+use std::ptr::null_mut;
 
 /// Connects to a `SOCK_SEQPACKET` socket in a directory. Its number is a high one, out of the way
 /// of programs that count on low ones. The error is an errno.
@@ -195,8 +197,18 @@ pub(crate) fn drop_message(fd: c_int) -> bool {
 /// Waits until a socket has a message, which stays there; `false`: none will come. A non-blocking
 /// socket does not wait, and a signal ends the wait if its handler does not ask for more (`EINTR`).
 /// The error is an errno.
+///
+/// A thread that is cancelled ends here, as where the kernel waits in its place: nothing is locked,
+/// and nobody who calls this has anything to drop.
 pub(crate) fn wait_for_message(fd: c_int) -> Result<bool, c_int> {
-    receive(fd, &mut [0], libc::MSG_PEEK).map(|n| n > 0)
+    let mut byte = 0_u8;
+    let at = (&raw mut byte).cast();
+    let n = call_next!(recvfrom(fd => c_int, at => *mut c_void, 1 => size_t, libc::MSG_PEEK => c_int,
+        null_mut() => *mut sockaddr, null_mut() => *mut socklen_t) -> ssize_t, -1);
+    match n {
+        0.. => Ok(n > 0),
+        _ => Err(errno()),
+    }
 }
 
 /// Whether a socket has a message, or there is something else to be told at once.

@@ -1,13 +1,13 @@
 //! Sending runs by a UDP socket.
 
 use std::io;
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ferroce_control::udp::SEND_BUFFER;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{SockAddr, Socket};
 
-use crate::port::Capacity;
+use crate::port::{Capacity, calls};
 use crate::tuning::{SEND_TRIES, SEND_WAIT};
 
 /// A socket that sends. It is never connected, so that Linux numbers the datagrams of one send 0,
@@ -48,11 +48,9 @@ impl Sender {
     ) -> io::Result<()> {
         with_message(dest, iov, segment, class, |msg| {
             for _ in 0..SEND_TRIES {
-                if self.submit(msg) >= 0 {
+                let Err(e) = self.submit(msg) else {
                     return Ok(());
-                }
-
-                let e = io::Error::last_os_error();
+                };
                 match e.raw_os_error() {
                     Some(libc::EINTR) => {}
                     Some(libc::EAGAIN | libc::ENOBUFS) => self.wait_writable(),
@@ -79,26 +77,24 @@ impl Sender {
         iov: &mut [libc::iovec],
         segment: Option<u16>,
     ) {
-        with_message(dest, iov, segment, None, |msg| self.submit(msg));
+        let _ = with_message(dest, iov, segment, None, |msg| self.submit(msg));
     }
 
-    fn submit(&self, msg: &libc::msghdr) -> isize {
+    fn submit(&self, msg: &libc::msghdr) -> io::Result<usize> {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: `with_message` made it, whose name, iovecs and control data are there as long as
-        // it is; the kernel checks the memory behind the iovecs.
-        unsafe { libc::sendmsg(self.socket.as_raw_fd(), msg, flags) }
+        // it is.
+        unsafe { calls::sendmsg(&self.socket, msg, flags) }
     }
 
     /// The link is slower than we are: give it a moment, as dropping would only cost a
     /// retransmission.
     fn wait_writable(&self) {
-        let mut p = libc::pollfd {
-            fd: self.socket.as_raw_fd(),
-            events: libc::POLLOUT,
-            revents: 0,
-        };
-        // SAFETY: one valid pollfd.
-        unsafe { libc::poll(&mut p, 1, SEND_WAIT.as_millis() as libc::c_int) };
+        let until = Timespec::try_from(SEND_WAIT).ok();
+        let _ = poll(
+            &mut [PollFd::new(&self.socket, PollFlags::OUT)],
+            until.as_ref(),
+        );
     }
 }
 

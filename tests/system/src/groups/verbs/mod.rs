@@ -34,6 +34,7 @@ pub(crate) const PROGRAMS: &[&str] = &[
     "tags",
     "vectors",
     "awake",
+    "cancelled",
 ];
 
 pub(crate) fn cases() -> Vec<Case> {
