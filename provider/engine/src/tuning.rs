@@ -23,7 +23,8 @@ pub(crate) const BACKLOG_POLLS: u32 = 4;
 pub(crate) const RING_ACTIVE: Duration = Duration::from_micros(50);
 /// … this far apart.
 pub(crate) const SOCKET_POLL_INTERVAL: Duration = Duration::from_micros(10);
-/// How long a silent application keeps its turn at first, and the helper's first nap.
+/// How long a silent application keeps its turn at first, where naps cost little, and the helper's
+/// first nap.
 pub(crate) const MIN_NAP: Duration = Duration::from_micros(200);
 /// The helper's longest nap while the application polls, where naps cost little. Each is an
 /// interrupt and two switches, on a processor that the application may well be polling on…

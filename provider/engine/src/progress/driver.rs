@@ -193,8 +193,11 @@ impl Naps {
     fn another(&mut self, now: Time, polled_at: Time) -> bool {
         let silent_for = now - polled_at;
         let usual = ((now - self.since) / NAP_PART).clamp(MIN_NAP, self.most);
-        // Who has polled for long is more likely to have lost the processor than to have stopped.
-        let enough = (usual / 2).max(MIN_NAP);
+        // Where naps cost much, the application's way from one poll to the next is long, too, and
+        // to take the turn too early costs many of them. And who has polled for long is more likely
+        // to have lost the processor than to have stopped.
+        let least = MIN_NAP + (self.most - MAX_NAP) / 2;
+        let enough = (usual / 2).max(least);
         if silent_for >= enough {
             return false;
         }
@@ -250,6 +253,16 @@ mod tests {
         let long = longest(40 * MICROSECOND);
         assert!(long > 3 * MAX_NAP && long < LONGEST_NAP, "{long:?}");
         assert!(longest(300 * MICROSECOND) > LONGEST_NAP - 10 * MICROSECOND);
+    }
+
+    #[test]
+    fn where_naps_cost_much_silence_is_not_the_end_so_soon() {
+        let ends = |most, silent_for| {
+            !Naps::new(Time::ZERO, most).another(Time::ZERO + silent_for, Time::ZERO)
+        };
+        assert!(ends(MAX_NAP, MIN_NAP));
+        assert!(!ends(LONGEST_NAP, 15 * MIN_NAP));
+        assert!(ends(LONGEST_NAP, 17 * MIN_NAP));
     }
 
     #[test]
