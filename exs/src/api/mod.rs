@@ -22,8 +22,8 @@ use crate::memory::{self, Memory};
 use crate::queue::{Queue, Target};
 use crate::verbs::Address;
 
-/// The one place where an error becomes an errno. No function is a cancellation point: a thread that
-/// ended among our locks would leave them locked.
+/// The one place where an error becomes an errno. No function is a cancellation point: a thread
+/// that ended among our locks would leave them locked.
 fn call<T>(failure: T, body: impl FnOnce() -> Result<T>) -> T {
     let _uncancelled = Uncancelled::begin();
     let code = match catch_unwind(AssertUnwindSafe(body)) {

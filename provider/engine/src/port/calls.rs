@@ -1,10 +1,10 @@
 //! The system calls by which a thread of the program sends and receives, while it posts and polls.
 //!
-//! Not by libc's functions of these names: those are cancellation points, where `pthread_cancel(3)`
-//! ends a thread. No verb of the data path is one on an adapter, and a thread that ended here would
-//! leave our locks locked. They cost more, too, and the program's are those that the shim has put
-//! its own in front of. Whatever else of libc is one is not called in the data path either; `rustix`
-//! has no such functions.
+//! Not by libc's functions of these names: those are cancellation points, where
+//! `pthread_cancel(3)` ends a thread. No verb of the data path is one on an adapter, and a thread
+//! that ended here would leave our locks locked. They cost more, too, and the program's are those
+//! that the shim has put its own in front of. Whatever else of libc is one is not called in the
+//! data path either; `rustix` has no such functions.
 
 use std::io;
 use std::os::fd::AsRawFd;

@@ -145,7 +145,9 @@ mod tests {
             let listed = line
                 .strip_prefix("    fn ")
                 .filter(|rest| rest.contains('@'));
-            let written = line.split_once("extern \"C\" fn ").map(|(_, rest)| rest);
+            let written = line
+                .split_once("extern \"C-unwind\" fn ")
+                .map(|(_, rest)| rest);
             let name = listed.or(written)?.split('(').next()?;
             (!name.starts_with('$') && !name.starts_with("ferroce_")).then_some(name)
         };

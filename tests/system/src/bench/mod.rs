@@ -12,6 +12,7 @@ mod engine;
 mod loaded;
 mod measure;
 mod measurements;
+mod plain_udp;
 mod profile;
 mod race;
 mod receives;

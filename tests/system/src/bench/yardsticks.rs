@@ -5,8 +5,9 @@ use std::process::Command;
 
 use anyhow::{Error, Result, anyhow, bail};
 
-use super::baseline::{PlainUdp, udp_baseline};
+use super::baseline::udp_baseline;
 use super::measure::{Bench, LIMIT, number};
+use super::plain_udp::PlainUdp;
 use super::ways::numbers;
 use crate::harness::process;
 

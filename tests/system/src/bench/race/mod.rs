@@ -12,17 +12,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 
-use super::baseline::{PlainUdp, UDP_BASELINE};
+use super::baseline::UDP_BASELINE;
 use super::measure::{cmtime_rate, first_line};
+use super::plain_udp::PlainUdp;
 use crate::build;
 use crate::harness::case::Stop;
 use crate::harness::process;
 use crate::lab::load::busy_seconds;
 use crate::lab::rxe::{Contestant, End};
 use crate::programs::perftest::{Pair, Runs};
-pub(super) use outcome::{json, table};
-
 use events::{EVENTS, Event, Run};
+
+pub(super) use outcome::{json, table};
 
 /// No round is begun that would end after this.
 pub(super) const BUDGET: Duration = Duration::from_secs(660);
