@@ -117,7 +117,8 @@ pub(crate) fn quietly<R>(otherwise: R, work: impl FnOnce() -> R) -> R {
 
 /// Does the work of a verb of the control path. Leaves `errno` as it was if it succeeds: librdmacm
 /// undoes with such verbs what it had begun, and then has `errno` say why. The thread is not
-/// cancelled meanwhile, as in the kernel, where such a verb is a call that is no cancellation point.
+/// cancelled meanwhile, as in the kernel, where such a verb is a call that is no cancellation
+/// point.
 fn undisturbed<R>(work: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
     let _uncancelled = Uncancelled::begin();
     let before = errno();
