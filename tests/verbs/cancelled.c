@@ -11,8 +11,8 @@
 #include <errno.h>
 #include <string.h>
 
-// AddressSanitizer goes on to guard the frames of a thread that is cancelled, and finds that the end
-// of the thread comes by: such frames are unwound unseen.
+// AddressSanitizer goes on to guard the frames of a thread that is cancelled, and finds that the
+// end of the thread comes by: such frames are unwound unseen.
 #define UNGUARDED __attribute__((no_sanitize_address))
 
 enum { ROUNDS = 200 };

@@ -353,12 +353,8 @@ status_functions! {
 /// As `ioctl(2)`. Variadic in C; see [`call_next`].
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub(crate) unsafe extern "C-unwind" fn ioctl(
-    fd: c_int,
-    request: c_ulong,
-    arg: *mut c_void,
-) -> c_int {
-    if request == ferroce_cabi::uverbs::RDMA_VERBS_IOCTL
+pub(crate) unsafe extern "C-unwind" fn ioctl(fd: c_int, op: c_ulong, arg: *mut c_void) -> c_int {
+    if op == ferroce_cabi::uverbs::RDMA_VERBS_IOCTL
         && let Some(number) = uverbs(fd)
     {
         // SAFETY: the caller's request of this kind.
@@ -370,14 +366,14 @@ pub(crate) unsafe extern "C-unwind" fn ioctl(
 
     if descriptors::umad(fd) {
         // SAFETY: the caller's argument.
-        match unsafe { umad::ioctl(fd, request, arg) } {
+        match unsafe { umad::ioctl(fd, op, arg) } {
             Some(Ok(())) => return 0,
             Some(Err(errno)) => return sys::fail(errno),
             None => drop(descriptors::set(fd, None)),
         }
     }
 
-    call_next!(ioctl(fd => c_int, request => c_ulong, arg => *mut c_void) -> c_int, -1)
+    call_next!(ioctl(fd => c_int, op => c_ulong, arg => *mut c_void) -> c_int, -1)
 }
 
 /// For the provider: see [`ferroce_cabi::uverbs::shim_adopt`].

@@ -100,8 +100,8 @@ fn old(_: *mut c_void, _: *const c_char) -> *mut c_void {
 }
 
 /// Calls the next function of that name; without one, fails with `ENOSYS`. Many of them are
-/// cancellation points, where a thread that is cancelled ends: what stands in front of it has to let
-/// that by (`C-unwind`), and nothing to drop.
+/// cancellation points, where a thread that is cancelled ends: what stands in front of such a one
+/// has to let that by (`C-unwind`), and nothing to drop.
 macro_rules! call_next {
     ($name:ident($($arg:expr => $ty:ty),*) -> $ret:ty, $failed:expr) => {{
         static NEXT: $crate::next::Next = $crate::next::Next::new(

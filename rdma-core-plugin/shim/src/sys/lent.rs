@@ -7,7 +7,8 @@ use std::ptr::without_provenance_mut;
 use std::sync::OnceLock;
 
 /// Such a descriptor, one of a thread at a time. It has nothing to drop, as a frame with something
-/// to drop is no place for a thread to be cancelled at: what a thread has at its end is closed then.
+/// to drop is no place for a thread to be cancelled at: what a thread has at its end is closed
+/// then.
 #[must_use]
 pub(crate) struct Lent(c_int);
 
