@@ -42,17 +42,23 @@ impl Drop for Uncancelled {
     }
 }
 
-/// Signals and cancellation held back from the calling thread, until it is dropped.
+/// Signals and cancellation held back from the calling thread, until it is dropped: in the order of
+/// these, as handlers of signals run then, and may not come back.
 pub struct Held {
+    _uncancelled: Uncancelled,
+    signals: Blocked,
+}
+
+/// Signals held back, and those that had been before.
+struct Blocked {
     before: sigset_t,
-    cancellation: Option<Uncancelled>,
 }
 
 impl Held {
     /// Holds back all but faults, as the engine meets some in the program's memory.
     #[must_use]
     pub fn all() -> Held {
-        let cancellation = Some(Uncancelled::begin());
+        let uncancelled = Uncancelled::begin();
         // SAFETY: plain sets of signals, of this thread.
         unsafe {
             let (mut all, mut before): (sigset_t, sigset_t) = (zeroed(), zeroed());
@@ -69,8 +75,8 @@ impl Held {
             }
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, &raw mut before);
             Held {
-                before,
-                cancellation,
+                _uncancelled: uncancelled,
+                signals: Blocked { before },
             }
         }
     }
@@ -84,7 +90,7 @@ impl Held {
             libc::sigpending(&raw mut pending);
             (1..=libc::SIGRTMAX()).any(|signal| {
                 libc::sigismember(&raw const pending, signal) == 1
-                    && libc::sigismember(&raw const self.before, signal) == 0
+                    && libc::sigismember(&raw const self.signals.before, signal) == 0
                     && ends_a_call(signal)
             })
         }
@@ -102,10 +108,8 @@ fn ends_a_call(signal: c_int) -> bool {
     }
 }
 
-impl Drop for Held {
+impl Drop for Blocked {
     fn drop(&mut self) {
-        // Handlers run in the last call, and may not come back.
-        drop(self.cancellation.take());
         // SAFETY: what was before, of this thread.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, null_mut()) };
     }
