@@ -9,6 +9,8 @@ use std::sync::{Once, OnceLock};
 
 use anyhow::{Context, Result, bail};
 
+use crate::packages::{self, which};
+
 /// The packages whose results make up the product: first those that a program needs to see a
 /// device, which take the least time to build.
 pub const PRODUCT: [&str; 6] = [
@@ -89,8 +91,13 @@ pub fn fetch() {
 }
 
 /// Builds the product and answers the directory that holds it. That may take minutes, in which
-/// cargo shows how far it is.
+/// cargo shows how far it is. What it is built with is installed before, on Debian; elsewhere the
+/// build says what is missing by its names there.
 pub fn product() -> Result<PathBuf> {
+    if which("apt-get").is_some() {
+        packages::ensure(packages::BUILD)?;
+    }
+
     built(&ALL, &[])
 }
 

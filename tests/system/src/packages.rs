@@ -51,6 +51,13 @@ const fn file(package: &'static str, path: &'static str) -> Need {
 /// What the demo runs.
 pub const DEMO: &[Need] = &[program("perftest", "ib_write_bw")];
 
+/// What the product is built with: the Extended Sockets library has a part in C.
+pub const BUILD: &[Need] = &[
+    program("gcc", "cc"),
+    file("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
+    file("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
+];
+
 /// What the benchmarks run.
 pub const BENCH: &[Need] = &[
     program("perftest", "ib_write_bw"),
