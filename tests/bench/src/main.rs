@@ -99,6 +99,9 @@ enum Command {
     Pong {
         /// Address to receive at
         address: SocketAddr,
+        /// How to wait for them
+        #[arg(long, value_enum, default_value_t = pingpong::Wait::Poll)]
+        wait: pingpong::Wait,
     },
     /// Send and await datagrams of this many bytes in turn; print the median one-way time in
     /// microseconds
@@ -111,6 +114,9 @@ enum Command {
         /// How many
         #[arg(long, default_value_t = 50_000)]
         count: usize,
+        /// How to wait for the answers
+        #[arg(long, value_enum, default_value_t = pingpong::Wait::Poll)]
+        wait: pingpong::Wait,
     },
     /// Connect by TCP, one connection after the other; print the median time of one in microseconds
     Connect {
@@ -200,12 +206,13 @@ fn main() -> Result<()> {
             window,
             memory,
         } => sender::run(address, payload, seconds, window, memory),
-        Command::Pong { address } => pingpong::answer(address),
+        Command::Pong { address, wait } => pingpong::answer(address, wait),
         Command::Ping {
             address,
             size,
             count,
-        } => pingpong::ask(address, size, count),
+            wait,
+        } => pingpong::ask(address, size, count, wait),
         Command::Connect { address, count } => connect::run(address, count),
         Command::Engine { size, seconds } => engine::run(size, seconds),
         Command::Ways {

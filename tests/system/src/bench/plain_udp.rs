@@ -36,11 +36,16 @@ impl PlainUdp<'_> {
         self.run(["receive", "send"], [&sizes, &send], End::Server)
     }
 
-    /// Microseconds one way, of datagrams of so many bytes: both ends poll.
-    pub(super) fn latency(self, size: usize, count: usize) -> Result<f64> {
+    /// Microseconds one way, of datagrams of so many bytes, by ends that wait so.
+    pub(super) fn latency(self, size: usize, count: usize, ends: Ends) -> Result<f64> {
         let (size, count) = (size.to_string(), count.to_string());
-        let ping = ["--size", &size, "--count", &count];
-        self.run(["pong", "ping"], [&[], &ping], End::Client)
+        let (pong, ping) = match ends {
+            Ends::Poll => ("poll", "poll"),
+            Ends::AnswererSleeps => ("sleep", "poll"),
+            Ends::LookAtMemory => ("memory", "memory"),
+        };
+        let ask = ["--size", &size, "--count", &count, "--wait", ping];
+        self.run(["pong", "ping"], [&["--wait", pong], &ask], End::Client)
     }
 
     /// Runs both ends; the number is printed by one of them.
@@ -69,6 +74,16 @@ impl PlainUdp<'_> {
         };
         number(output.lines().last().unwrap_or_default())
     }
+}
+
+/// How both ends wait for datagrams.
+pub(super) enum Ends {
+    /// They ask their sockets again and again, as programs that poll for completions do.
+    Poll,
+    /// Who answers sleeps in the kernel, as whoever serves a READ does: no program waits for it.
+    AnswererSleeps,
+    /// They look at memory, where threads that sleep in the kernel leave word.
+    LookAtMemory,
 }
 
 /// Who tells the figure.

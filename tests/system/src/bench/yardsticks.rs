@@ -7,7 +7,7 @@ use anyhow::{Error, Result, anyhow, bail};
 
 use super::baseline::udp_baseline;
 use super::measure::{Bench, LIMIT, number};
-use super::plain_udp::PlainUdp;
+use super::plain_udp::{Ends, PlainUdp};
 use super::ways::numbers;
 use crate::harness::process;
 
@@ -26,9 +26,9 @@ impl Bench<'_> {
         self.udp().bytes(payload, memory, self.seconds)
     }
 
-    /// One way, of datagrams of so many bytes.
+    /// One way, of datagrams of so many bytes: both ends poll.
     pub(super) fn udp_latency(&self, size: usize) -> Result<f64> {
-        self.udp().latency(size, 50_000)
+        self.udp().latency(size, 50_000, Ends::Poll)
     }
 
     fn udp(&self) -> PlainUdp<'_> {

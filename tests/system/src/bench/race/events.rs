@@ -38,7 +38,7 @@ const fn event(key: &'static str, name: &'static str, run: Run) -> Event {
     let (unit, aim) = match run {
         Run::Bandwidth(_, size) if size >= 65_536 => ("Gb/s", 4.0),
         Run::Bandwidth(..) => ("Gb/s", 1.5),
-        Run::Latency(..) => ("µs", 1.0),
+        Run::Latency(..) => ("µs", 0.7),
         Run::Rate(_) => ("k/s", 1.5),
         Run::Processor => ("s/GB", 1.0),
         Run::Connections => ("/s", 1.0),

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::baseline::UDP_BASELINE;
 use super::measure::{cmtime_rate, first_line};
-use super::plain_udp::PlainUdp;
+use super::plain_udp::{Ends, PlainUdp};
 use crate::build;
 use crate::harness::case::Stop;
 use crate::harness::process;
@@ -63,14 +63,19 @@ impl Event {
                 Some(bytes.map(|bytes| bytes * 8.0 / 1e9))
             }
             Latency(tool, size) => {
-                // The response of a READ comes after a whole round trip.
-                let ways = if tool == "ib_read_lat" { 2.0 } else { 1.0 };
-                let one = udp.latency(size.next_multiple_of(4) + HEADERS, 3000);
+                // The response of a READ comes after a whole round trip, and the responder's program
+                // waits for nothing.
+                let (ways, ends) = match tool {
+                    "ib_read_lat" => (2.0, Ends::AnswererSleeps),
+                    _ => (1.0, Ends::Poll),
+                };
+                let one = udp.latency(size.next_multiple_of(4) + HEADERS, 3000, ends);
                 Some(one.map(|one| one * ways))
             }
             // Packets as long as a WRITE's of 2 bytes, many in a send.
             Rate(_) => Some(udp.bytes(20, 64 << 10, 2).map(|bytes| bytes / 20.0 / 1e3)),
-            Processor | Connections | Riostream => None,
+            Riostream => Some(udp.latency(64 + HEADERS, 1000, Ends::LookAtMemory)),
+            Processor | Connections => None,
         }
     }
 
