@@ -45,6 +45,20 @@ impl Qp {
         }
     }
 
+    /// Whether [`transmit`](Self::transmit) has something to do for a reliable connection, with or
+    /// without an ACK that could wait. Where it has not, a host saves the preparations.
+    #[inline]
+    pub fn has_anything_to_send(&self, flush_acks: bool) -> bool {
+        let ack_goes = || flush_acks || !self.ack_deferrable();
+        !self.receiving()
+            || self.resp.resources.owed()
+            || self.resp.nak.is_some()
+            || self.resp.ack_pending && ack_goes()
+            || self.req.board.is_some()
+            || self.notification.is_owed()
+            || self.has_requests_to_send()
+    }
+
     /// Whether there is a request, or a part of one, that would be sent now if the window allowed
     /// it.
     pub fn has_requests_to_send(&self) -> bool {

@@ -282,6 +282,8 @@ impl World {
             stretch: if self.options.record { 0 } else { o.stretch },
         };
 
+        let idle = !side.qp.has_anything_to_send(opts.flush_acks);
+        let good = side.host.model.send.good;
         let mut calls = 0;
         while side.qp.transmit(now, opts, &mut side.host, &mut side.sink) {
             if o.fickle && self.rng.percent(30) {
@@ -290,6 +292,11 @@ impl World {
             }
             calls += 1;
             assert!(calls < 1_000_000, "transmit without end");
+        }
+        if idle {
+            let moved =
+                calls != 0 || !side.sink.out.is_empty() || side.host.model.send.good != good;
+            assert!(!moved, "there was something to send");
         }
 
         match o.defer {

@@ -2,7 +2,7 @@
 
 use ferroce_control::Counter;
 use ferroce_control::faults::Direction;
-use ferroce_transport::{QpEvent, QpState, Sink, Time, TransmitOpts};
+use ferroce_transport::{Qp as Transport, QpEvent, QpState, Sink, Time, TransmitOpts};
 
 use crate::datapath::at_rate;
 use crate::datapath::completing::Failure;
@@ -37,37 +37,52 @@ impl Qp {
             tm.start(&mut inner.transport, self.qp_num());
         }
 
-        let paced = self.is_unreliable();
-        let window = match paced {
-            true => None,
-            false => self.window(inner, now),
+        if self.is_unreliable() {
+            return self.pump_paced(inner, keys, now);
+        }
+
+        let window = self.window(inner, now);
+        // Mostly what has come has only moved the queues.
+        let resume_at = match inner.transport.has_anything_to_send(flush_acks) {
+            true => self.send(inner, keys, now, window, flush_acks),
+            false => Time::MAX,
         };
 
+        inner.resume_at = resume_at;
+        // Who waits for the rate keeps its turn, so that few do at a time.
+        if resume_at == Time::MAX {
+            self.rest(inner);
+        }
+        inner.ack_at = match inner.transport.has_pending_ack() {
+            true if inner.ack_at == Time::MAX => {
+                self.hca().counters().add(Counter::AckDeferred, 1);
+                now + inner.transport.ack_patience().max(MIN_ACK_DELAY)
+            }
+            true => inner.ack_at,
+            false => Time::MAX,
+        };
+
+        self.arm(inner);
+        self.publish(inner, window.unwrap_or(0));
+    }
+
+    /// Sends what may be sent of a reliable connection. Returns when to go on, if the path's rate
+    /// is what stopped it.
+    fn send(
+        &self,
+        inner: &mut Inner,
+        keys: &KeyTable,
+        now: Time,
+        window: Option<u32>,
+        flush_acks: bool,
+    ) -> Time {
         let Inner {
             transport, path, ..
         } = inner;
         let mut host = QpHost::new(self, keys, path.as_deref(), now);
-        let source = Source {
-            keys,
-            peer: self.peer(),
-            domain: self.domain().map(|domain| &**domain),
-            counters: self.hca().counters(),
-            taps: &self.hca().taps,
-            row: &self.row,
-            now,
-            p_key: self.p_key(),
-            mtu: transport.path_mtu() as u16,
-            paced,
-            tapped: self.tapped(),
-        };
-
-        if source.paced {
-            self.pump_paced(inner, source, now);
-            return;
-        }
-
         let mut resume_at = Time::MAX;
         if let Some(path) = path.as_ref() {
+            let source = self.source(transport, keys, now);
             let congestion = &path.congestion;
             let piece = congestion.run();
             let opts = TransmitOpts {
@@ -103,23 +118,25 @@ impl Qp {
         if let Some(failure) = host.failure() {
             self.fails(inner, keys, now, failure);
         }
+        resume_at
+    }
 
-        inner.resume_at = resume_at;
-        // Who waits for the rate keeps its turn, so that few do at a time.
-        if resume_at == Time::MAX {
-            self.rest(inner);
+    /// What its packets are gathered under.
+    #[inline]
+    fn source<'a>(&'a self, transport: &Transport, keys: &'a KeyTable, now: Time) -> Source<'a> {
+        Source {
+            keys,
+            peer: self.peer(),
+            domain: self.domain().map(|domain| &**domain),
+            counters: self.hca().counters(),
+            taps: &self.hca().taps,
+            row: &self.row,
+            now,
+            p_key: self.p_key(),
+            mtu: transport.path_mtu() as u16,
+            paced: self.is_unreliable(),
+            tapped: self.tapped(),
         }
-        inner.ack_at = match inner.transport.has_pending_ack() {
-            true if inner.ack_at == Time::MAX => {
-                self.hca().counters().add(Counter::AckDeferred, 1);
-                now + inner.transport.ack_patience().max(MIN_ACK_DELAY)
-            }
-            true => inner.ack_at,
-            false => Time::MAX,
-        };
-
-        self.arm(inner);
-        self.publish(inner, window.unwrap_or(0));
     }
 
     /// What its packets are looked at for by themselves, if for anything.
@@ -134,8 +151,9 @@ impl Qp {
     }
 
     /// Sends what nobody acknowledges, as fast as its receiver takes it.
-    fn pump_paced(&self, inner: &mut Inner, source: Source<'_>, now: Time) {
+    fn pump_paced(&self, inner: &mut Inner, keys: &KeyTable, now: Time) {
         inner.resume_at = Time::MAX;
+        let source = self.source(&inner.transport, keys, now);
         let Inner {
             transport,
             path,
@@ -143,7 +161,7 @@ impl Qp {
             ..
         } = inner;
 
-        let mut host = QpHost::new(self, source.keys, None, now);
+        let mut host = QpHost::new(self, keys, None, now);
         let handles;
         let way = match path.as_ref() {
             // A connection that only receives may owe a CNP.
@@ -207,7 +225,7 @@ impl Qp {
         };
 
         if let Some(failure) = host.failure() {
-            self.fails(inner, source.keys, now, failure);
+            self.fails(inner, keys, now, failure);
         }
         if inner.transport.send_room() < self.cap.max_send_wr {
             inner.resume_at = resume_at;
