@@ -40,10 +40,10 @@ pub(super) struct Run<'a> {
     pub(super) now: Time,
 }
 
-/// A packet that is whole.
-pub(super) struct Frame<'a> {
-    pub(super) packet: Packet<'a>,
-    pub(super) opened: Opened<'a>,
+/// A packet that is whole. Its description is long, and stays where it was made.
+pub(super) struct Frame<'f, 'a> {
+    pub(super) packet: &'f Packet<'a>,
+    pub(super) opened: &'f Opened<'a>,
     /// All of its bytes, the link's included.
     pub(super) bytes: u64,
     /// IPv4's identification.
@@ -70,7 +70,7 @@ impl<'q> Target<'q> {
 
     /// One more packet for it.
     #[inline]
-    pub(super) fn add(&mut self, frame: &Frame<'_>) {
+    pub(super) fn add(&mut self, frame: &Frame<'_, '_>) {
         self.add_packets(1, frame.bytes);
     }
 
@@ -109,7 +109,7 @@ impl<'a> Run<'a> {
         look: Look,
         bytes: Octets<'f>,
         place: u16,
-        frame: Option<&Frame<'_>>,
+        frame: Option<&Frame<'_, '_>>,
     ) -> Came<'f> {
         Came {
             datagram: self.datagram,
@@ -125,7 +125,7 @@ impl<'a> Run<'a> {
     pub(super) fn arrival<'f>(
         &'f self,
         port: &'f impl Incoming,
-        frame: &'f Frame<'f>,
+        frame: &Frame<'f, 'f>,
     ) -> Arrival<'f> {
         Arrival {
             datagram: self.datagram,
@@ -152,22 +152,25 @@ impl Hca {
         let captured = self.taps.has(CAPTURE).then(timers::wall_clock);
 
         for (place, bytes) in run.data.chunks(run.segment()).enumerate() {
-            let frame = self.decode(port, bytes, place as u16);
-            self.record(captured, port, run, bytes, place as u16, frame.as_ref());
-            let Some(frame) = frame else {
-                continue;
-            };
-            if let Some(members) = run.members {
-                let arrival = run.arrival(port, &frame);
-                self.deliver_to_group(members, &frame.packet, &arrival, &keys, run.now);
-                continue;
-            }
+            let place = place as u16;
+            self.decode(port, bytes, place, |port, frame| {
+                self.record(captured, port, run, bytes, place, frame);
+                let Some(frame) = frame else {
+                    return;
+                };
+                if let Some(members) = run.members {
+                    let arrival = run.arrival(port, frame);
+                    self.deliver_to_group(members, frame.packet, &arrival, &keys, run.now);
+                    return;
+                }
 
-            let Some(mut target) = self.steer(&qps, current.take(), &frame.packet, run.now) else {
-                continue;
-            };
-            unacknowledged |= self.deliver(rx, &mut target, port, run, &frame, &keys);
-            current = Some(target);
+                let Some(mut target) = self.steer(&qps, current.take(), frame.packet, run.now)
+                else {
+                    return;
+                };
+                unacknowledged |= self.deliver(rx, &mut target, port, run, frame, &keys);
+                current = Some(target);
+            });
         }
 
         if let Some(target) = current {
@@ -185,7 +188,7 @@ impl Hca {
         run: &Run<'_>,
         bytes: Octets<'_>,
         place: u16,
-        frame: Option<&Frame<'_>>,
+        frame: Option<&Frame<'_, '_>>,
     ) {
         if let Some(time) = captured {
             let look = port.look(run.datagram.port);
@@ -196,46 +199,56 @@ impl Hca {
     }
 
     /// Takes a packet out of what the link has around it, and checks it for itself. Parsing first:
-    /// what is not even a packet needs no checksum. `None`: it is dropped, and counted.
-    #[inline]
-    pub(super) fn decode<'a>(
+    /// what is not even a packet needs no checksum. `then` gets it, or `None`: it is dropped, and
+    /// counted. A part of whoever calls it, on every packet's way.
+    #[inline(always)]
+    pub(super) fn decode<P: Incoming>(
         &self,
-        port: &mut impl Incoming,
-        bytes: Octets<'a>,
+        port: &mut P,
+        bytes: Octets<'_>,
         place: u16,
-    ) -> Option<Frame<'a>> {
+        then: impl FnOnce(&P, Option<&Frame<'_, '_>>),
+    ) {
         let counters = self.counters();
-        let opened = match port.open(bytes) {
-            Ok(opened) => opened,
-            Err(refused) => {
-                match refused.counters() {
-                    (counter, Some(at_port)) => {
-                        count(counters, port.ib_port(), counter, at_port, 1)
+        let opened = port.open(bytes);
+        let parsed;
+        let frame = 'whole: {
+            let opened = match &opened {
+                Ok(opened) => opened,
+                Err(refused) => {
+                    match refused.counters() {
+                        (counter, Some(at_port)) => {
+                            count(counters, port.ib_port(), counter, at_port, 1)
+                        }
+                        (counter, None) => counters.add(counter, 1),
                     }
-                    (counter, None) => counters.add(counter, 1),
+                    break 'whole None;
                 }
-                return None;
-            }
+            };
+
+            parsed = shared::parse(opened.transport);
+            let Ok(packet) = &parsed else {
+                let counter = Counter::RxParseErrors;
+                count(counters, port.ib_port(), counter, PortCounter::RxErrors, 1);
+                break 'whole None;
+            };
+
+            // A packet whose ICRC is wrong is dropped silently (section 9.6).
+            let Some(id) = port.verify(opened, place) else {
+                let counter = Counter::RxIcrcErrors;
+                count(counters, port.ib_port(), counter, PortCounter::RxErrors, 1);
+                break 'whole None;
+            };
+
+            Some(Frame {
+                packet,
+                opened,
+                bytes: bytes.len() as u64,
+                id,
+            })
         };
 
-        let Ok(packet) = shared::parse(opened.transport) else {
-            let counter = Counter::RxParseErrors;
-            count(counters, port.ib_port(), counter, PortCounter::RxErrors, 1);
-            return None;
-        };
-
-        // A packet whose ICRC is wrong is dropped silently (section 9.6).
-        let Some(id) = port.verify(&opened, place) else {
-            let counter = Counter::RxIcrcErrors;
-            count(counters, port.ib_port(), counter, PortCounter::RxErrors, 1);
-            return None;
-        };
-        Some(Frame {
-            packet,
-            opened,
-            bytes: bytes.len() as u64,
-            id,
-        })
+        then(port, frame.as_ref());
     }
 
     /// Finds the queue pair that a packet is for, and locks it if it is not the one of the packet
@@ -281,15 +294,15 @@ impl Hca {
         target: &mut Target<'_>,
         port: &impl Incoming,
         run: &Run<'_>,
-        frame: &Frame<'_>,
+        frame: &Frame<'_, '_>,
         keys: &KeyTable,
     ) -> bool {
         let arrival = run.arrival(port, frame);
-        if !self.admits(target.qp, &target.inner, &frame.packet, &arrival) {
+        if !self.admits(target.qp, &target.inner, frame.packet, &arrival) {
             return false;
         }
         target.add(frame);
-        self.take(rx, target, &frame.packet, &arrival, keys, run.now)
+        self.take(rx, target, frame.packet, &arrival, keys, run.now)
     }
 
     /// Whether a packet's key and source are right. A part of `deliver`, on every packet's way.

@@ -51,12 +51,13 @@ impl Hca {
             return true;
         };
 
+        let opened = Opened {
+            transport: run.data,
+            local: None,
+        };
         let frame = Frame {
-            packet: *packet,
-            opened: Opened {
-                transport: run.data,
-                local: None,
-            },
+            packet,
+            opened: &opened,
             bytes,
             id: 0,
         };

@@ -75,19 +75,21 @@ impl Hca {
         let captured = self.taps.has(CAPTURE).then(timers::wall_clock);
 
         for (place, bytes) in run.data.chunks(run.segment()).enumerate() {
-            let frame = self.decode(port, bytes, place as u16);
-            self.record(captured, port, run, bytes, place as u16, frame.as_ref());
-            let Some(frame) = frame else {
-                continue;
-            };
-            if let Some(members) = run.members {
-                let arrival = run.arrival(port, &frame);
-                if !self.taps.faults.is_port_down() {
-                    self.deliver_to_group(members, &frame.packet, &arrival, &keys, run.now);
+            let place = place as u16;
+            self.decode(port, bytes, place, |port, frame| {
+                self.record(captured, port, run, bytes, place, frame);
+                let Some(frame) = frame else {
+                    return;
+                };
+                if let Some(members) = run.members {
+                    let arrival = run.arrival(port, frame);
+                    if !self.taps.faults.is_port_down() {
+                        self.deliver_to_group(members, frame.packet, &arrival, &keys, run.now);
+                    }
+                    return;
                 }
-                continue;
-            }
-            unacknowledged |= self.arrives(rx, port, run, &frame, bytes, tables);
+                unacknowledged |= self.arrives(rx, port, run, frame, bytes, tables);
+            });
         }
 
         unacknowledged
@@ -99,11 +101,11 @@ impl Hca {
         rx: &mut RxState,
         port: &impl Incoming,
         run: &Run<'_>,
-        frame: &Frame<'_>,
+        frame: &Frame<'_, '_>,
         bytes: Octets<'_>,
         tables: Tables<'_>,
     ) -> bool {
-        let packet = &frame.packet;
+        let packet = frame.packet;
         let arrival = run.arrival(port, frame);
         let Some(Target { qp, inner, .. }) = self.steer(tables.qps, None, packet, run.now) else {
             return false;
@@ -167,7 +169,7 @@ impl Hca {
         rx: &mut RxState,
         port: &impl Incoming,
         run: &Run<'_>,
-        frame: &Frame<'_>,
+        frame: &Frame<'_, '_>,
         bytes: Octets<'_>,
         (qp, lane, verdict): (&Arc<Qp>, Lane, Verdict),
         tables: Tables<'_>,
@@ -176,10 +178,10 @@ impl Hca {
         let held = &self.taps.faults.held;
         let late = verdict.delayed.is_some() || verdict.overtaken;
         if verdict.twice {
-            (self.taps).fault(qp.qp_num(), true, &frame.packet, Fate::Twice);
+            (self.taps).fault(qp.qp_num(), true, frame.packet, Fate::Twice);
         }
         if late || verdict.damaged.is_some() {
-            (self.taps).fault(qp.qp_num(), true, &frame.packet, Fate::Held);
+            (self.taps).fault(qp.qp_num(), true, frame.packet, Fate::Held);
         }
         if !late && verdict.damaged.is_none() {
             let arrival = run.arrival(port, frame);
@@ -283,18 +285,20 @@ impl Hca {
         run: &Run<'_>,
         tables: Tables<'_>,
     ) {
-        let Some(frame) = self.decode(port, run.data, 0) else {
-            return;
-        };
-        let Some(target) = self.steer(tables.qps, None, &frame.packet, run.now) else {
-            return;
-        };
-        let arrival = run.arrival(port, &frame);
-        if self.admits(target.qp, &target.inner, &frame.packet, &arrival) {
-            let number = target.qp.qp_num();
-            self.taps.fault(number, true, &frame.packet, Fate::Arrives);
-            self.given(rx, target, &frame, &arrival, tables.keys, run.now);
-        }
+        self.decode(port, run.data, 0, |port, frame| {
+            let Some(frame) = frame else {
+                return;
+            };
+            let Some(target) = self.steer(tables.qps, None, frame.packet, run.now) else {
+                return;
+            };
+            let arrival = run.arrival(port, frame);
+            if self.admits(target.qp, &target.inner, frame.packet, &arrival) {
+                let number = target.qp.qp_num();
+                self.taps.fault(number, true, frame.packet, Fate::Arrives);
+                self.given(rx, target, frame, &arrival, tables.keys, run.now);
+            }
+        });
     }
 
     /// As [`take`](Hca::take), which is a part of whoever calls it.
@@ -303,13 +307,13 @@ impl Hca {
         &self,
         rx: &mut RxState,
         mut target: Target<'_>,
-        frame: &Frame<'_>,
+        frame: &Frame<'_, '_>,
         arrival: &Arrival<'_>,
         keys: &KeyTable,
         now: Time,
     ) -> bool {
         target.add(frame);
-        let unacknowledged = self.take(rx, &mut target, &frame.packet, arrival, keys, now);
+        let unacknowledged = self.take(rx, &mut target, frame.packet, arrival, keys, now);
         target.leave(now);
         unacknowledged
     }
