@@ -91,6 +91,7 @@ impl Ext {
     }
 
     /// Takes the headers of `set` off the front of `bytes`; `None` if those are too few.
+    #[inline(always)]
     pub(crate) fn take(set: HeaderSet, bytes: &mut &[u8]) -> Option<Ext> {
         let mut ext = Ext::default();
         if set.contains(HeaderSet::DETH) {

@@ -154,8 +154,19 @@ impl Icrc {
     /// If that is shorter than a BTH.
     #[inline]
     pub fn header(&mut self, bth_and_ext: &[u8]) {
-        self.0 ^= VARIANT[usize::from(!bth_and_ext[VARIANT_BYTE])];
+        self.mask(bth_and_ext);
         self.0 = crc::update(self.0, bth_and_ext);
+    }
+
+    /// Takes account of the byte of the BTH, with which these bytes begin, that counts as ones.
+    /// Once, before anything is added, and then all is added by [`payload`](Self::payload), the
+    /// headers too: for packets of which more than the headers lies in one piece.
+    ///
+    /// # Panics
+    /// If they are shorter than a BTH.
+    #[inline]
+    pub fn mask(&mut self, bth: &[u8]) {
+        self.0 ^= VARIANT[usize::from(!bth[VARIANT_BYTE])];
     }
 
     /// Adds payload, or pad bytes, in any number of pieces.

@@ -61,7 +61,7 @@ impl<'a> Packet<'a> {
     ///
     /// # Errors
     /// See [`ParseError`].
-    #[inline]
+    #[inline(always)]
     pub fn parse_with(head: &[u8], udp_payload: Octets<'a>) -> Result<Packet<'a>, ParseError> {
         let truncated = ParseError::Truncated(udp_payload.len());
         let end = udp_payload.len().checked_sub(ICRC_LEN).ok_or(truncated)?;
@@ -179,30 +179,22 @@ impl Header {
     /// Bytes that [`emit`](Self::emit) writes, at most [`MAX_HEADER`](crate::MAX_HEADER).
     #[allow(clippy::len_without_is_empty)] // a BTH is never empty
     pub fn len(&self) -> usize {
-        opcode::info(self.bth.opcode).map_or(bth::LEN, |info| usize::from(info.header_len))
+        header_len(&self.bth)
     }
 
-    /// Bytes beside headers, payload and ICRC: the pad, and `filler` that fill the packet
-    /// ([`Bth::filled`]).
+    /// See [`around_len`].
     #[inline]
     pub fn around_len(&self, filler: u16) -> usize {
-        usize::from(self.bth.pad) + usize::from(filler)
+        around_len(&self.bth, filler)
     }
 
-    /// Writes those of them that stand between headers and payload to the front of `out`, and
-    /// returns how many they are: what says of a last packet how many fill it. The others, behind
-    /// the payload, are zeros.
+    /// See [`emit_count`].
     ///
     /// # Panics
     /// If `out` is shorter.
     #[inline]
     pub fn emit_count(&self, filler: u16, out: &mut [u8]) -> usize {
-        let info = opcode::info(self.bth.opcode);
-        let before = info.map_or(0, |info| info.filler.before(filler.into()));
-        if before > 0 {
-            out[..before].copy_from_slice(&(u32::from(filler) << 16).to_be_bytes());
-        }
-        before
+        emit_count(&self.bth, filler, out)
     }
 
     /// Writes the headers to the front of `out` and returns their length. An opcode that is not in
@@ -212,16 +204,57 @@ impl Header {
     /// If `out` is shorter than [`len`](Self::len).
     #[inline]
     pub fn emit(&self, out: &mut [u8]) -> usize {
-        let set = opcode::info(self.bth.opcode).map_or(HeaderSet::empty(), |info| info.headers);
-        debug_assert_eq!(
-            set,
-            self.ext.headers(),
-            "extended headers of opcode {:#04x}",
-            self.bth.opcode
-        );
-        let mut at = 0;
-        self.bth.put(out, &mut at);
-        self.ext.put(set, out, &mut at);
-        at
+        emit(&self.bth, &self.ext, out)
     }
+}
+
+/// Bytes of headers that a packet with this BTH has, at most [`MAX_HEADER`](crate::MAX_HEADER).
+#[inline]
+pub fn header_len(bth: &Bth) -> usize {
+    opcode::info(bth.opcode).map_or(bth::LEN, |info| usize::from(info.header_len))
+}
+
+/// Bytes beside headers, payload and ICRC: the pad, and `filler` that fill the packet
+/// ([`Bth::filled`]).
+#[inline]
+pub fn around_len(bth: &Bth, filler: u16) -> usize {
+    usize::from(bth.pad) + usize::from(filler)
+}
+
+/// Writes those of them that stand between headers and payload to the front of `out`, and returns
+/// how many they are: what says of a last packet how many fill it. The others, behind the payload,
+/// are zeros.
+///
+/// # Panics
+/// If `out` is shorter.
+#[inline]
+pub fn emit_count(bth: &Bth, filler: u16, out: &mut [u8]) -> usize {
+    if filler == 0 {
+        return 0;
+    }
+    let info = opcode::info(bth.opcode);
+    let before = info.map_or(0, |info| info.filler.before(filler.into()));
+    if before > 0 {
+        out[..before].copy_from_slice(&(u32::from(filler) << 16).to_be_bytes());
+    }
+    before
+}
+
+/// As [`Header::emit`], of headers that are apart.
+///
+/// # Panics
+/// If `out` is shorter than [`header_len`].
+#[inline]
+pub fn emit(bth: &Bth, ext: &Ext, out: &mut [u8]) -> usize {
+    let set = opcode::info(bth.opcode).map_or(HeaderSet::empty(), |info| info.headers);
+    debug_assert_eq!(
+        set,
+        ext.headers(),
+        "extended headers of opcode {:#04x}",
+        bth.opcode
+    );
+    let mut at = 0;
+    bth.put(out, &mut at);
+    ext.put(set, out, &mut at);
+    at
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use ferroce_control::objects::{QpMoment, QpRow};
 use ferroce_control::{Counter, CounterPage};
 use ferroce_transport::{Gather, MemoryError, Sink, Time, TxPacket};
-use ferroce_wire::{Header, NakCode, Syndrome, opcode, stretch};
+use ferroce_wire::{ICRC_LEN, NakCode, Syndrome, opcode, packet, stretch};
 
 pub(crate) use self::together::Together;
 
@@ -294,13 +294,9 @@ impl Sink for Run<'_> {
         }
 
         let len = payload_len(&packet.payload);
-        let header = Header {
-            bth: packet.bth,
-            ext: packet.ext,
-        };
-
         let lead = self.way.exit().map_or(0, Outgoing::lead_len);
-        let total = lead + header.len() + len + header.around_len(packet.filler) + 4;
+        let around = packet::around_len(&packet.bth, packet.filler);
+        let total = lead + packet::header_len(&packet.bth) + len + around + ICRC_LEN;
         let pieces = match packet.payload {
             Gather::Sges { sges, .. } => sges.len(),
             _ => 1,

@@ -2,7 +2,7 @@
 
 use ferroce_transport::{Access, Gather, MemoryError, TxPacket};
 use ferroce_wire::icrc::Icrc;
-use ferroce_wire::{Bth, Header};
+use ferroce_wire::{Bth, ICRC_LEN, packet};
 
 use super::{Run, Source};
 use crate::memory::guard;
@@ -23,8 +23,8 @@ impl Run<'_> {
         }
     }
 
-    /// Adds a piece of registered memory, copied or by reference; returns its bytes for the ICRC.
-    fn piece(&mut self, piece: Piece, copy: bool) -> Result<&[u8], MemoryError> {
+    /// Adds a piece of registered memory, copied or by reference, to the packet of this ICRC.
+    fn piece(&mut self, piece: Piece, copy: bool, icrc: &mut Seal) -> Result<(), MemoryError> {
         let Piece {
             addr,
             len,
@@ -37,7 +37,7 @@ impl Run<'_> {
             // waits for the key table's lock that our caller holds. The arena is ours.
             unsafe { guard::copy(to.as_mut_ptr(), addr as *const u8, len) }?;
             self.used += len;
-            return Ok(to);
+            return Ok(());
         }
 
         // SAFETY: as above. The program may have unmapped the range since it was registered: that
@@ -48,6 +48,8 @@ impl Run<'_> {
             guard::probe(addr as *const u8, len)?;
             std::slice::from_raw_parts(addr as *const u8, len)
         };
+        icrc.cover(&self.scratch.arena[..self.used]);
+        icrc.payload(bytes);
 
         self.seal();
         self.scratch.iov.push(libc::iovec {
@@ -55,7 +57,7 @@ impl Run<'_> {
             iov_len: len,
         });
 
-        Ok(bytes)
+        Ok(())
     }
 
     /// Whether the port takes another packet of that size in the same run.
@@ -75,25 +77,20 @@ impl Run<'_> {
         total: usize,
         number: u16,
     ) -> Result<(), MemoryError> {
-        let header = Header {
-            bth: Bth {
-                pkey: self.source.p_key,
-                ..packet.bth
-            },
-            ext: packet.ext,
+        let bth = Bth {
+            pkey: self.source.p_key,
+            ..packet.bth
         };
-
         let Some(exit) = self.way.exit() else {
             return Err(MemoryError::Key);
         };
 
         let lead = exit.lead_len();
-        let mut icrc = Seal(exit.begin(total - lead, number, &mut self.scratch.arena[self.used..]));
+        let icrc = exit.begin(total - lead, number, &mut self.scratch.arena[self.used..]);
         let head = self.used + lead;
-        self.used = head + header.emit(&mut self.scratch.arena[head..]);
-        icrc.header(&self.scratch.arena[head..self.used]);
-        let before = header.emit_count(packet.filler, &mut self.scratch.arena[self.used..]);
-        icrc.payload(&self.scratch.arena[self.used..][..before]);
+        self.used = head + packet::emit(&bth, &packet.ext, &mut self.scratch.arena[head..]);
+        let mut icrc = Seal::new(icrc, &self.scratch.arena, head);
+        let before = packet::emit_count(&bth, packet.filler, &mut self.scratch.arena[self.used..]);
         self.used += before;
         let Source { keys, peer, .. } = self.source;
         match packet.payload {
@@ -101,29 +98,30 @@ impl Run<'_> {
             Gather::Bytes(bytes) => {
                 self.scratch.arena[self.used..self.used + len].copy_from_slice(bytes);
                 self.used += len;
-                icrc.payload(bytes);
             }
             Gather::Sges { sges, offset, len } => {
                 keys.pieces(peer.pd, sges, offset, len, Access::empty(), |piece| {
-                    icrc.payload(self.piece(piece, packet.again)?);
-                    Ok(())
+                    self.piece(piece, packet.again, &mut icrc)
                 })?;
             }
             Gather::Remote { rkey, va, len } => {
                 let (peer, access) = (self.remote_peer(packet.srq)?, Access::REMOTE_READ);
                 keys.remote(peer, rkey, va, len.into(), access, |piece| {
-                    icrc.payload(self.piece(piece, packet.again)?);
-                    Ok(())
+                    self.piece(piece, packet.again, &mut icrc)
                 })?;
             }
         }
 
-        let tail = self.used + header.around_len(packet.filler) - before;
-        self.scratch.arena[self.used..tail].fill(0);
-        icrc.payload(&self.scratch.arena[self.used..tail]);
-        self.used = tail;
-        self.scratch.arena[self.used..self.used + 4].copy_from_slice(&icrc.finish());
-        self.used += 4;
+        let behind = packet::around_len(&bth, packet.filler) - before;
+        if behind > 0 {
+            self.scratch.arena[self.used..self.used + behind].fill(0);
+            self.used += behind;
+        }
+
+        let end = self.used + ICRC_LEN;
+        let last = icrc.finish(&self.scratch.arena[..self.used]);
+        self.scratch.arena[self.used..end].copy_from_slice(&last);
+        self.used = end;
         Ok(())
     }
 
@@ -143,23 +141,43 @@ impl Run<'_> {
     }
 }
 
-/// The ICRC of a packet being made, if its port wants one; else there are zeros in its place.
-struct Seal(Option<Icrc>);
+/// The ICRC of a packet being made, if its port wants one; else there are zeros in its place. What
+/// lies in the arena is covered in as long pieces as there are.
+struct Seal {
+    icrc: Option<Icrc>,
+    /// Up to where the arena is covered.
+    covered: usize,
+}
 
 impl Seal {
-    fn header(&mut self, bytes: &[u8]) {
-        if let Some(icrc) = &mut self.0 {
-            icrc.header(bytes);
+    /// Of a packet whose headers are in the arena from `head` on.
+    fn new(mut icrc: Option<Icrc>, arena: &[u8], head: usize) -> Seal {
+        if let Some(icrc) = &mut icrc {
+            icrc.mask(&arena[head..]);
+        }
+        Seal {
+            icrc,
+            covered: head,
         }
     }
 
+    /// Covers what else the arena holds.
+    fn cover(&mut self, arena: &[u8]) {
+        if let Some(icrc) = &mut self.icrc {
+            icrc.payload(&arena[self.covered..]);
+            self.covered = arena.len();
+        }
+    }
+
+    /// Covers bytes that are elsewhere, and come next.
     fn payload(&mut self, bytes: &[u8]) {
-        if let Some(icrc) = &mut self.0 {
+        if let Some(icrc) = &mut self.icrc {
             icrc.payload(bytes);
         }
     }
 
-    fn finish(self) -> [u8; 4] {
-        self.0.map_or([0; 4], Icrc::finish)
+    fn finish(mut self, arena: &[u8]) -> [u8; ICRC_LEN] {
+        self.cover(arena);
+        self.icrc.map_or([0; ICRC_LEN], Icrc::finish)
     }
 }
