@@ -63,8 +63,8 @@ impl Event {
                 Some(bytes.map(|bytes| bytes * 8.0 / 1e9))
             }
             Latency(tool, size) => {
-                // The response of a READ comes after a whole round trip, and the responder's program
-                // waits for nothing.
+                // The response of a READ comes after a whole round trip, and the responder's
+                // program waits for nothing.
                 let (ways, ends) = match tool {
                     "ib_read_lat" => (2.0, Ends::AnswererSleeps),
                     _ => (1.0, Ends::Poll),
