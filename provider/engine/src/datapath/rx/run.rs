@@ -149,29 +149,14 @@ impl Hca {
         let keys = self.keys.read();
         let mut unacknowledged = false;
         let mut current: Option<Target<'_>> = None;
-        let captured = self.taps.has(CAPTURE).then(timers::wall_clock);
 
-        for (place, bytes) in run.data.chunks(run.segment()).enumerate() {
-            let place = place as u16;
-            self.decode(port, bytes, place, |port, frame| {
-                self.record(captured, port, run, bytes, place, frame);
-                let Some(frame) = frame else {
-                    return;
-                };
-                if let Some(members) = run.members {
-                    let arrival = run.arrival(port, frame);
-                    self.deliver_to_group(members, frame.packet, &arrival, &keys, run.now);
-                    return;
-                }
-
-                let Some(mut target) = self.steer(&qps, current.take(), frame.packet, run.now)
-                else {
-                    return;
-                };
-                unacknowledged |= self.deliver(rx, &mut target, port, run, frame, &keys);
-                current = Some(target);
-            });
-        }
+        self.each(port, run, &keys, |port, frame, _| {
+            let Some(mut target) = self.steer(&qps, current.take(), frame.packet, run.now) else {
+                return;
+            };
+            unacknowledged |= self.deliver(rx, &mut target, port, run, frame, &keys);
+            current = Some(target);
+        });
 
         if let Some(target) = current {
             target.leave(run.now);
@@ -179,22 +164,38 @@ impl Hca {
         unacknowledged
     }
 
-    /// Records the run's `place`th packet, if somebody captures, and what was made of it.
-    #[inline]
-    pub(super) fn record(
+    /// Decodes a run's packets, and records them if somebody captures. Those for a group go to its
+    /// members; `then` gets the others that are whole, with all of their bytes.
+    #[inline(always)]
+    pub(super) fn each<P: Incoming>(
         &self,
-        captured: Option<u64>,
-        port: &impl Incoming,
+        port: &mut P,
         run: &Run<'_>,
-        bytes: Octets<'_>,
-        place: u16,
-        frame: Option<&Frame<'_, '_>>,
+        keys: &KeyTable,
+        mut then: impl FnMut(&P, &Frame<'_, '_>, Octets<'_>),
     ) {
-        if let Some(time) = captured {
-            let look = port.look(run.datagram.port);
-            self.taps
-                .captures
-                .came(time, &run.came(look, bytes, place, frame));
+        let captured = self.taps.has(CAPTURE).then(timers::wall_clock);
+
+        for (place, bytes) in run.data.chunks(run.segment()).enumerate() {
+            let place = place as u16;
+            self.decode(port, bytes, place, |port, frame| {
+                if let Some(time) = captured {
+                    let look = port.look(run.datagram.port);
+                    let came = run.came(look, bytes, place, frame);
+                    self.taps.captures.came(time, &came);
+                }
+
+                let Some(frame) = frame else {
+                    return;
+                };
+                let Some(members) = run.members else {
+                    return then(port, frame, bytes);
+                };
+                if !(self.taps.has(FAULTS) && self.taps.faults.is_port_down()) {
+                    let arrival = run.arrival(port, frame);
+                    self.deliver_to_group(members, frame.packet, &arrival, keys, run.now);
+                }
+            });
         }
     }
 

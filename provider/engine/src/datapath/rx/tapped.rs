@@ -20,12 +20,11 @@ use crate::datapath::arrival::Arrival;
 use crate::datapath::qp_host::QpHost;
 use crate::hca::Hca;
 use crate::instrument::faults::{Passing, Verdict};
-use crate::instrument::{self, CAPTURE, Waiting};
+use crate::instrument::{self, Waiting};
 use crate::memory::keys::KeyTable;
 use crate::port::ib::{self, Port};
 use crate::port::recvmsg::Datagram;
 use crate::port::{Cable, Incoming, Look, Opened, Refused, Ring};
-use crate::progress::timers;
 use crate::verbs::qp::{Inner, Qp};
 use crate::verbs::table::Table;
 
@@ -72,25 +71,10 @@ impl Hca {
             keys: &keys,
         };
         let mut unacknowledged = false;
-        let captured = self.taps.has(CAPTURE).then(timers::wall_clock);
 
-        for (place, bytes) in run.data.chunks(run.segment()).enumerate() {
-            let place = place as u16;
-            self.decode(port, bytes, place, |port, frame| {
-                self.record(captured, port, run, bytes, place, frame);
-                let Some(frame) = frame else {
-                    return;
-                };
-                if let Some(members) = run.members {
-                    let arrival = run.arrival(port, frame);
-                    if !self.taps.faults.is_port_down() {
-                        self.deliver_to_group(members, frame.packet, &arrival, &keys, run.now);
-                    }
-                    return;
-                }
-                unacknowledged |= self.arrives(rx, port, run, frame, bytes, tables);
-            });
-        }
+        self.each(port, run, &keys, |port, frame, bytes| {
+            unacknowledged |= self.arrives(rx, port, run, frame, bytes, tables);
+        });
 
         unacknowledged
     }
