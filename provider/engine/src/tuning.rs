@@ -141,19 +141,24 @@ pub(crate) const SMALL_REQUEST: usize = 32 << 10;
 pub(crate) struct Gather {
     /// Packets in flight, at least: an acknowledgement will be the occasion to send.
     pub(crate) in_flight: u64,
-    /// Requests that wait at most.
+    /// Requests that wait at most…
     pub(crate) requests: u32,
+    /// … or as many as there are packets in flight, up to so many: the more a program has under
+    /// way, the more share a send, and the peer always has something to do meanwhile.
+    pub(crate) most: u32,
 }
 /// Small requests are gathered from so many packets in flight on, up to so many.
 pub(crate) const GATHER: Gather = Gather {
     in_flight: 16,
     requests: 16,
+    most: 16,
 };
 /// The same where the program keeps its queue deep and the peer is known: what waits behind packets
 /// that are all lost would wait for a stranger's Local ACK Timeout.
 pub(crate) const GATHER_DEEP: Gather = Gather {
     in_flight: 1,
     requests: 32,
+    most: 64,
 };
 /// Bytes of gathered requests at most: about what two GSO sends take.
 pub(crate) const GATHER_BYTES: usize = 30 * 4096;
@@ -161,6 +166,8 @@ pub(crate) const GATHER_BYTES: usize = 30 * 4096;
 pub(crate) const DEEP_REQUESTS: u32 = 8;
 /// It no longer is after so many sends of fewer than half of these, with none of so many between.
 pub(crate) const SHALLOW_SENDS: u8 = 8;
+/// A request that raises a completion after so many that raised none waits for no company.
+pub(crate) const SILENT_REQUESTS: u32 = 16;
 /// Small requests that nobody acknowledges are gathered up to so many, where more than
 /// [`BURST`] were posted one after the other.
 pub(crate) const GATHER_UNANSWERED: u32 = 32;

@@ -4,7 +4,7 @@ use ferroce_transport::Time;
 
 use crate::tuning::{
     BURST, BURST_PAUSE, DEEP_REQUESTS, GATHER, GATHER_BYTES, GATHER_DEEP, Gather, MAX_BURST,
-    SHALLOW_SENDS,
+    SHALLOW_SENDS, SILENT_REQUESTS,
 };
 
 /// Requests that wait to be sent together with what follows.
@@ -26,6 +26,14 @@ impl Held {
     /// Whether another of that size has room beside, where so many requests wait at most.
     pub(crate) fn has_room(self, size: usize, requests: u32) -> bool {
         self.requests < requests && self.bytes + size <= GATHER_BYTES
+    }
+}
+
+impl Gather {
+    /// Requests that wait at most while so many packets are in flight.
+    #[inline]
+    pub(crate) fn at_most(self, in_flight: u64) -> u32 {
+        in_flight.clamp(self.requests.into(), self.most.into()) as u32
     }
 }
 
@@ -58,6 +66,26 @@ impl Depth {
             true => GATHER_DEEP,
             false => GATHER,
         }
+    }
+}
+
+/// How many requests were posted since the last that raises a completion.
+///
+/// A program that asks for one completion of many requests waits for that one, and posts no more
+/// until it has come. If it went out amid others, it would be acknowledged after all of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Silence(u32);
+
+impl Silence {
+    /// A request is posted. Returns whether it is one that is waited for.
+    #[inline]
+    pub(crate) fn posted(&mut self, signaled: bool) -> bool {
+        let many = self.0 >= SILENT_REQUESTS;
+        self.0 = match signaled {
+            true => 0,
+            false => self.0.saturating_add(1),
+        };
+        signaled && many
     }
 }
 
@@ -124,10 +152,10 @@ mod tests {
     use crate::tuning::SMALL_REQUEST;
 
     /// How many requests of a size go out together.
-    fn gathered(bytes: usize, gather: Gather) -> u32 {
+    fn gathered(bytes: usize, most: u32) -> u32 {
         let one = Held { requests: 1, bytes };
         let mut held = one;
-        while held.has_room(bytes, gather.requests) {
+        while held.has_room(bytes, most) {
             held = held.and(one);
         }
         held.requests
@@ -135,14 +163,40 @@ mod tests {
 
     #[test]
     fn what_is_gathered_fits_two_sends() {
-        for gather in [GATHER, GATHER_DEEP] {
-            assert_eq!(gathered(2, gather), gather.requests);
-            assert_eq!(gathered(4096, gather), gather.requests.min(30));
-            assert_eq!(gathered(8192, gather), 15);
-            assert_eq!(gathered(SMALL_REQUEST, gather), 3);
+        for most in [GATHER.requests, GATHER_DEEP.requests, GATHER_DEEP.most] {
+            assert_eq!(gathered(2, most), most);
+            assert_eq!(gathered(4096, most), most.min(30));
+            assert_eq!(gathered(8192, most), 15);
+            assert_eq!(gathered(SMALL_REQUEST, most), 3);
         }
         // With headers and ICRCs: the packet of a WRITE has 32 bytes of them.
         const { assert!(GATHER_BYTES / 4096 * (4096 + 32) <= 2 * 65_507) };
+    }
+
+    #[test]
+    fn as_many_wait_as_are_in_flight() {
+        let most = |in_flight| GATHER_DEEP.at_most(in_flight);
+        assert_eq!(
+            [1, 32, 33, 64, 65, u64::MAX].map(most),
+            [32, 32, 33, 64, 64, 64]
+        );
+        assert_eq!(GATHER.at_most(1000), GATHER.requests);
+    }
+
+    #[test]
+    fn a_completion_after_many_without_is_waited_for() {
+        let mut silence = Silence::default();
+        let mut posted = |signaled| silence.posted(signaled);
+        assert!(!posted(true) && !posted(true));
+        for _ in 1..SILENT_REQUESTS {
+            assert!(!posted(false));
+        }
+        assert!(!posted(true));
+        for _ in 0..SILENT_REQUESTS {
+            assert!(!posted(false));
+        }
+        assert!(posted(true));
+        assert!(!posted(true));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Posting work requests: the guards under which a list of them is queued, and when what was queued
 //! is sent.
 
-use ferroce_transport::{Datagram, Dest, QpState, SendData, SendRequest, Sge};
+use ferroce_transport::{Datagram, Dest, QpState, SendData, SendFlags, SendRequest, Sge};
 
 use crate::datapath::held::Held;
 use crate::datapath::turns::Part;
@@ -28,6 +28,7 @@ impl Qp {
             inner: self.inner.lock(),
             posted: Held::default(),
             largest: 0,
+            awaited: false,
         }
     }
 
@@ -54,6 +55,8 @@ pub struct SendPoster<'a> {
     posted: Held,
     /// Payload bytes of the largest request posted.
     largest: usize,
+    /// Whether one of them raises a completion after many that raise none.
+    awaited: bool,
 }
 
 impl SendPoster<'_> {
@@ -81,6 +84,8 @@ impl SendPoster<'_> {
         };
         self.posted = self.posted.and(Held { requests: 1, bytes });
         self.largest = self.largest.max(bytes);
+        let signaled = self.qp.sq_sig_all || request.flags.contains(SendFlags::SIGNALED);
+        self.awaited |= self.inner.silence.posted(signaled);
         Ok(())
     }
 
@@ -105,9 +110,11 @@ impl SendPoster<'_> {
         let transport = &self.inner.transport;
         let gather = self.inner.depth.gather(transport.knows_its_peer());
         let held = self.inner.held.and(self.posted);
-        self.largest <= SMALL_REQUEST
-            && held.has_room(self.largest, gather.requests)
-            && transport.packets_in_flight() >= gather.in_flight
+        let in_flight = transport.packets_in_flight();
+        !self.awaited
+            && self.largest <= SMALL_REQUEST
+            && held.has_room(self.largest, gather.at_most(in_flight))
+            && in_flight >= gather.in_flight
             && transport.state() == QpState::Rts
     }
 

@@ -36,7 +36,6 @@ impl Side {
             send_cq: Some(cq.clone()),
             recv_cq: Some(cq.clone()),
             cap,
-            sq_sig_all: true,
             ..QpInit::default()
         })?;
         Ok(Side { hca, pd, cq, qp })

@@ -1,4 +1,4 @@
-//! Requests that nobody acknowledges: when they wait for company, and when they go.
+//! Requests that wait for company, and when they go: most of these are such as nobody acknowledges.
 
 use std::sync::Arc;
 
@@ -9,10 +9,12 @@ use ferroce_transport::{
 };
 
 use super::super::{Faults, Side};
-use super::{QKEY, for_datagrams, poll, wait};
+use super::{QKEY, connected, for_datagrams, poll, wait};
 use crate::progress::timers;
 use crate::progress::virtual_time::VirtualTime;
-use crate::tuning::{BURST, COMPANY_WAIT, DEEP_REQUESTS, GATHER_UNANSWERED};
+use crate::tuning::{
+    BURST, COMPANY_WAIT, DEEP_REQUESTS, GATHER, GATHER_UNANSWERED, SILENT_REQUESTS,
+};
 use crate::verbs::ah::Ah;
 
 /// As many do not wait.
@@ -192,4 +194,53 @@ fn nothing_is_sent_twice_or_lost() {
     }
     wait(&sides, [all as usize, 0]);
     assert_eq!(sent(a), all);
+}
+
+/// A program that asks for one completion of many posts no more until it has come.
+#[test]
+fn a_completion_that_is_waited_for_keeps_nobody_waiting() {
+    let _time = VirtualTime::begin();
+    let sides = connected(Faults::default());
+    let [a, b] = &sides;
+    let mut there = [0];
+    let (mr, to) = b.register(&mut there);
+    let post = |flags| {
+        let request = SendRequest {
+            wr_id: 1,
+            op: SendOp::Write {
+                va: to.addr,
+                rkey: mr.rkey(),
+            },
+            flags,
+            data: SendData::Inline(&[7]),
+            dest: Dest::Connected,
+        };
+        a.qp.post_send(&request).unwrap();
+        sent(a)
+    };
+    let silent = SendFlags::empty();
+
+    // Until the window has room for more than are used here.
+    let many = 8 * GATHER.requests;
+    for _ in 0..many {
+        post(SendFlags::SIGNALED);
+    }
+    wait(&sides, [many as usize, 0]);
+
+    // Enough is in flight that more wait.
+    let alone = sent(a) + GATHER.in_flight;
+    while sent(a) < alone {
+        post(silent);
+    }
+    assert_eq!(post(silent), alone);
+    const { assert!(GATHER.in_flight >= SILENT_REQUESTS as u64) };
+    assert_eq!(post(SendFlags::SIGNALED), alone + 2);
+
+    // Behind it requests wait again, and so does a completion after few that have none.
+    for _ in 2..SILENT_REQUESTS.min(GATHER.requests) {
+        assert_eq!(post(silent), alone + 2);
+    }
+    assert_eq!(post(SendFlags::SIGNALED), alone + 2);
+    let [completions, _] = wait(&sides, [2, 0]);
+    assert!(completions.iter().all(|wc| wc.status == 0));
 }
