@@ -133,6 +133,8 @@ pub(crate) const TRANSMIT_BUDGET: u32 = 256 << 10;
 pub(crate) const PACED_BUDGET: u32 = 64 << 10;
 /// How long an acknowledgement waits at least for a request of ours to go out beside.
 pub(crate) const MIN_ACK_DELAY: Duration = Duration::from_micros(20);
+/// The same where the helper receives.
+pub(crate) const MIN_HELPERS_ACK_DELAY: Duration = Duration::from_micros(200);
 /// Payload bytes up to which a request is small: it is one packet, or fewer than a send takes, and
 /// with others it needs fewer sends.
 pub(crate) const SMALL_REQUEST: usize = 32 << 10;

@@ -2,7 +2,7 @@
 
 use ferroce_control::Counter;
 use ferroce_control::faults::Direction;
-use ferroce_transport::{Qp as Transport, QpEvent, QpState, Sink, Time, TransmitOpts};
+use ferroce_transport::{Duration, Qp as Transport, QpEvent, QpState, Sink, Time, TransmitOpts};
 
 use crate::datapath::at_rate;
 use crate::datapath::completing::Failure;
@@ -13,7 +13,7 @@ use crate::instrument::{CAPTURE, FAULTS, Tapped};
 use crate::memory::keys::KeyTable;
 use crate::port::Outgoing;
 use crate::progress::timers;
-use crate::tuning::{MIN_ACK_DELAY, PACED_BUDGET, TRANSMIT_BUDGET};
+use crate::tuning::{MIN_ACK_DELAY, MIN_HELPERS_ACK_DELAY, PACED_BUDGET, TRANSMIT_BUDGET};
 use crate::verbs::qp::{Inner, Qp};
 
 /// What came of an entry of the heap of timers.
@@ -56,7 +56,7 @@ impl Qp {
         inner.ack_at = match inner.transport.has_pending_ack() {
             true if inner.ack_at == Time::MAX => {
                 self.hca().counters().add(Counter::AckDeferred, 1);
-                now + inner.transport.ack_patience().max(MIN_ACK_DELAY)
+                now + self.ack_patience(&inner.transport)
             }
             true => inner.ack_at,
             false => Time::MAX,
@@ -64,6 +64,17 @@ impl Qp {
 
         self.arm(inner);
         self.publish(inner, window.unwrap_or(0));
+    }
+
+    /// How long an acknowledgement waits for a request of ours. The helper's timer is a wake-up,
+    /// and so is an acknowledgement that goes alone, at the peer's: where programs look at memory
+    /// each takes a processor from one of them.
+    fn ack_patience(&self, transport: &Transport) -> Duration {
+        let least = match self.hca().driver.app_drives() {
+            true => MIN_ACK_DELAY,
+            false => MIN_HELPERS_ACK_DELAY,
+        };
+        transport.ack_patience().max(least)
     }
 
     /// Sends what may be sent of a reliable connection. Returns when to go on, if the path's rate

@@ -158,8 +158,8 @@ impl Driver {
         self.polled_at.store(at);
     }
 
-    /// Whether the application has the turn; for its threads to ask under the receive lock.
-    pub(super) fn app_drives(&self) -> bool {
+    /// Whether the application has the turn; its threads may rely on it under the receive lock.
+    pub(crate) fn app_drives(&self) -> bool {
         self.turn.is_apps()
     }
 }
