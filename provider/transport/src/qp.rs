@@ -274,10 +274,11 @@ impl Qp {
     }
 
     /// How long an ACK that may be held back is worth holding, going by how long the requests
-    /// before took to follow: at most 200 µs. Beyond a gap no longer than it has to be.
-    pub fn ack_patience(&self) -> Duration {
+    /// before took to follow: at most 200 µs, or `least` if that is longer. Beyond a gap no longer
+    /// than it has to be.
+    pub fn ack_patience(&self, least: Duration) -> Duration {
         match &self.resp.early {
-            None => self.ping_pong.patience(),
+            None => self.ping_pong.patience().max(least),
             Some(_) => Duration::ZERO,
         }
     }

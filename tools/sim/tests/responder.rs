@@ -1,7 +1,7 @@
 //! What a responder accepts, and how it answers.
 
 use ferroce_sim::tester::{DUT_PSN, Sent, TT_PSN, Tester, reth, usual};
-use ferroce_transport::{Access, QpEvent, QpState, SendFlags, SendOp, WcData, WcOpcode};
+use ferroce_transport::{Access, Duration, QpEvent, QpState, SendFlags, SendOp, WcData, WcOpcode};
 use ferroce_wire::{CreditCode, Ext, NakCode, Syndrome, opcode};
 
 const MTU: u32 = 1024;
@@ -350,6 +350,10 @@ fn acks_wait_for_a_reply_in_ping_pong() {
         if i > 5 {
             assert!(t.qp.ack_deferrable() && t.qp.has_pending_ack());
             assert_eq!(alone, 0);
+            // Answers come at once here; a host may have its reasons to wait for longer.
+            let least = Duration::from_micros(200);
+            assert!(t.qp.ack_patience(Duration::ZERO) < least);
+            assert_eq!(t.qp.ack_patience(least), least);
         }
         t.post_flags(
             1,

@@ -71,10 +71,10 @@ impl Qp {
     /// each takes a processor from one of them.
     fn ack_patience(&self, transport: &Transport) -> Duration {
         let least = match self.hca().driver.app_drives() {
-            true => MIN_ACK_DELAY,
+            true => Duration::ZERO,
             false => MIN_HELPERS_ACK_DELAY,
         };
-        transport.ack_patience().max(least)
+        transport.ack_patience(least).max(MIN_ACK_DELAY)
     }
 
     /// Sends what may be sent of a reliable connection. Returns when to go on, if the path's rate
