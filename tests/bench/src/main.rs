@@ -117,6 +117,9 @@ enum Command {
         /// How to wait for the answers
         #[arg(long, value_enum, default_value_t = pingpong::Wait::Poll)]
         wait: pingpong::Wait,
+        /// Print the mean instead
+        #[arg(long)]
+        mean: bool,
     },
     /// Connect by TCP, one connection after the other; print the median time of one in microseconds
     Connect {
@@ -212,7 +215,14 @@ fn main() -> Result<()> {
             size,
             count,
             wait,
-        } => pingpong::ask(address, size, count, wait),
+            mean,
+        } => {
+            let figure = match mean {
+                true => pingpong::Figure::Mean,
+                false => pingpong::Figure::Median,
+            };
+            pingpong::ask(address, size, count, wait, figure)
+        }
         Command::Connect { address, count } => connect::run(address, count),
         Command::Engine { size, seconds } => engine::run(size, seconds),
         Command::Ways {

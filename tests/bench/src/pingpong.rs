@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 
 use crate::options::towards;
@@ -35,6 +35,25 @@ pub(crate) enum Wait {
     Memory,
 }
 
+/// What is said of the times that were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Figure {
+    Median,
+    Mean,
+}
+
+impl Figure {
+    /// In microseconds, of at least one time.
+    fn of(self, mut times: Vec<Duration>) -> f64 {
+        times.sort_unstable();
+        let figure = match self {
+            Figure::Median => times[times.len() / 2],
+            Figure::Mean => times.iter().sum::<Duration>() / times.len() as u32,
+        };
+        figure.as_secs_f64() * 1e6
+    }
+}
+
 /// Answers until a datagram of one byte comes.
 pub(crate) fn answer(address: SocketAddr, wait: Wait) -> Result<()> {
     let socket = UdpSocket::bind(address)?;
@@ -52,8 +71,15 @@ pub(crate) fn answer(address: SocketAddr, wait: Wait) -> Result<()> {
     })
 }
 
-/// Asks `count` times and prints half of the median round trip in microseconds.
-pub(crate) fn ask(address: SocketAddr, size: usize, count: usize, wait: Wait) -> Result<()> {
+/// Asks `count` times and prints half of a round trip in microseconds.
+pub(crate) fn ask(
+    address: SocketAddr,
+    size: usize,
+    count: usize,
+    wait: Wait,
+    figure: Figure,
+) -> Result<()> {
+    ensure!(count > 0, "a time of no round trips");
     let socket = towards(address)?;
     let message = vec![7; size.clamp(LAST + 1, MOST)];
     let mut buffer = [0; MOST];
@@ -74,8 +100,7 @@ pub(crate) fn ask(address: SocketAddr, size: usize, count: usize, wait: Wait) ->
         Ok(())
     })?;
 
-    times.sort_unstable();
-    println!("{:.3}", times[times.len() / 2].as_secs_f64() * 1e6 / 2.0);
+    println!("{:.3}", figure.of(times) / 2.0);
     Ok(())
 }
 

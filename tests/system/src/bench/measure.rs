@@ -8,6 +8,7 @@ use anyhow::{Context, Error, Result, anyhow, bail};
 
 use super::engine;
 use super::measurements::MEASUREMENTS;
+use super::riostream::{self, riostream};
 use crate::groups::cm::cmtime_complaint;
 use crate::harness::case::Stop;
 use crate::harness::process::{self, Finished};
@@ -180,6 +181,12 @@ impl<'a> Bench<'a> {
         self.perftest(tool, 2, &["-D", &seconds, "-m", "4096"], 2)
     }
 
+    /// Microseconds of a transfer of 64 bytes between programs that look at memory, on average.
+    pub(super) fn riostream(&self) -> Result<f64> {
+        let listens = || self.host.listens(riostream::PORT).unwrap_or(false);
+        riostream([self.host; 2], listens, &self.dir, LIMIT)
+    }
+
     fn perftest(&self, tool: &str, size: usize, options: &[&str], column: usize) -> Result<f64> {
         perftest([self.host; 2], &self.dir, tool, size, options, column)
     }
@@ -228,13 +235,7 @@ impl<'a> Bench<'a> {
         let mut server = process::spawn(command(&["-b", address]), &self.dir, "cmtime-server")?;
 
         // It says nothing; the daemon knows when it listens.
-        let listens = |_: &process::Running| {
-            let status = self.host.status().unwrap_or_default();
-            let services = status["cm"]["services"].as_array();
-            let wanted = 0x0106_0000 | u64::from(CMTIME_PORT);
-            services.is_some_and(|all| all.iter().any(|id| id.as_u64() == Some(wanted)))
-        };
-        if !server.wait_until(LIMIT, listens) {
+        if !server.wait_until(LIMIT, |_| self.host.listens(CMTIME_PORT).unwrap_or(false)) {
             bail!("cmtime does not come to listen");
         }
 

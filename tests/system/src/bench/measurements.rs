@@ -40,6 +40,8 @@ pub(super) const MEASUREMENTS: &[Measurement] = &[
     ("event_latency", "us", |b| {
         b.latency_by_events("ib_send_lat")
     }),
+    ("udp_memory", "us", |b| b.udp_by_memory(96)),
+    ("stream", "us", |b| b.riostream()),
     ("udp_rate", "M/s", |b| {
         Ok(b.udp_bytes(20, 64 << 10)? / 20.0 / 1e6)
     }),
@@ -96,6 +98,7 @@ pub(super) const MEASUREMENTS: &[Measurement] = &[
     ("alone_write_latency_64k", "us", |b| {
         b.alone().latency("ib_write_lat", 65_536)
     }),
+    ("alone_stream", "us", |b| b.alone().riostream()),
     ("alone_write_rate", "M/s", |b| {
         b.alone().message_rate("ib_write_bw")
     }),

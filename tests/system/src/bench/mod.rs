@@ -17,6 +17,7 @@ mod profile;
 mod race;
 mod receives;
 mod report;
+mod riostream;
 mod rules;
 mod rxe;
 mod table;

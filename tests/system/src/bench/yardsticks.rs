@@ -31,6 +31,11 @@ impl Bench<'_> {
         self.udp().latency(size, 50_000, Ends::Poll)
     }
 
+    /// The same where both ends look at memory: the mean.
+    pub(super) fn udp_by_memory(&self, size: usize) -> Result<f64> {
+        self.udp().latency(size, 5_000, Ends::LookAtMemory)
+    }
+
     fn udp(&self) -> PlainUdp<'_> {
         PlainUdp {
             ends: [(); 2].map(|()| udp_baseline(self.host.programs())),

@@ -189,6 +189,14 @@ impl Host {
         }
     }
 
+    /// Whether a service of rdma_cm's TCP port space has a listener.
+    pub(crate) fn listens(&self, port: u16) -> Result<bool> {
+        let status = self.status()?;
+        let wanted = 0x0106_0000 | u64::from(port);
+        let services = status["cm"]["services"].as_array();
+        Ok(services.is_some_and(|all| all.iter().any(|id| id.as_u64() == Some(wanted))))
+    }
+
     /// The daemon's own account of itself.
     pub fn status(&self) -> Result<Value> {
         let output = self

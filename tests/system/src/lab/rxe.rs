@@ -186,12 +186,7 @@ impl End {
     /// Whether a service of rdma_cm's TCP port space has a listener.
     pub(crate) fn listens(&self, port: u16) -> bool {
         match &self.ferroce {
-            Some(host) => {
-                let status = host.status().unwrap_or_default();
-                let wanted = 0x0106_0000 | u64::from(port);
-                let services = status["cm"]["services"].as_array();
-                services.is_some_and(|all| all.iter().any(|id| id.as_u64() == Some(wanted)))
-            }
+            Some(host) => host.listens(port).unwrap_or(false),
             None => {
                 let shown = Command::new("rdma")
                     .args(["resource", "show", "cm_id"])

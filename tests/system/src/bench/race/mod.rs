@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::baseline::UDP_BASELINE;
 use super::measure::{cmtime_rate, first_line};
 use super::plain_udp::{Ends, PlainUdp};
+use super::riostream::{self, riostream};
 use crate::build;
 use crate::harness::case::Stop;
 use crate::harness::process;
@@ -32,9 +33,6 @@ const ROUNDS: usize = 5;
 const LIMIT: Duration = Duration::from_secs(25);
 const PORT: u16 = 19_905;
 const CMTIME_PORT: u16 = 19_906;
-const STREAM_PORT: u16 = 19_908;
-/// Transfers of riostream, each way.
-const TRANSFERS: &str = "1000";
 /// BTH, RETH and ICRC of a WRITE, in bytes.
 const HEADERS: usize = 32;
 /// Messages of 64 KiB: the long run and the short one, whose difference tells the processor time.
@@ -102,7 +100,10 @@ impl Event {
                 Ok(more / (f64::from(MANY - FEW) * 65_536.0 / 1e9))
             }
             Connections => connections(device, dir),
-            Riostream => riostream(device, dir),
+            Riostream => {
+                let ends = device.map(|end| end as &dyn Runs);
+                riostream(ends, || device[0].listens(riostream::PORT), dir, LIMIT)
+            }
         }
     }
 }
@@ -269,53 +270,9 @@ fn connections([server, client]: [&End; 2], dir: &Path) -> Result<f64> {
     cmtime_rate(&client, &listener)
 }
 
-/// What riostream says of a transfer.
-fn riostream([server, client]: [&End; 2], dir: &Path) -> Result<f64> {
-    let (port, at) = (STREAM_PORT.to_string(), server.address());
-    let command = |end: &End, options: &[&str]| {
-        let mut command = end.program("riostream");
-        command.args(["-p", &port, "-S", "64", "-I", TRANSFERS, "-C", "1"]);
-        command.args(options);
-        command
-    };
-    let listener = command(server, &["-b", at]);
-    let mut listener = process::spawn(listener, dir, "riostream-server")?;
-    if !listener.wait_until(LIMIT, |_| server.listens(STREAM_PORT)) {
-        bail!("riostream does not come to listen");
-    }
-
-    let options = ["-s", at, "-b", client.address()];
-    let ended = process::run(command(client, &options), dir, "riostream-client", LIMIT)?;
-    let listener = listener.kill();
-    transfer_time(&ended.out).ok_or_else(|| {
-        anyhow!(
-            "riostream: {}\n{}\n{}\n{}",
-            ended.ending(),
-            ended.out,
-            ended.err,
-            listener.err
-        )
-    })
-}
-
-/// The last column of riostream's table: microseconds for each transfer.
-fn transfer_time(output: &str) -> Option<f64> {
-    let row = output.lines().find(|line| line.starts_with("custom"))?;
-    let time: f64 = row.split_whitespace().next_back()?.parse().ok()?;
-    (time > 0.0).then_some(time)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn riostream_tells_the_time_of_a_transfer() {
-        let said = "name      bytes   xfers   iters   total       time     Gb/sec    usec/xfer\n\
-                    custom    64      1       1000    125k        0.41s      0.00     205.33\n";
-        assert_eq!(transfer_time(said), Some(205.33));
-        assert_eq!(transfer_time("name bytes\n"), None);
-    }
 
     #[test]
     fn every_event_has_a_key_of_its_own() {

@@ -155,6 +155,12 @@ pub(super) const RULES: &[Rule] = &[
         Target::AtMost(2.0),
     ),
     rule(
+        "one device: riostream 64 B, a transfer, the mean",
+        "alone_stream",
+        Some(("udp_memory", 1.0, "raw UDP, ends look at memory")),
+        Target::None,
+    ),
+    rule(
         "one device: ib_write_bw 2 B, messages",
         "alone_write_rate",
         RATE,

@@ -92,6 +92,18 @@ pub(super) const RULES: &[Rule] = &[
         Target::None,
     ),
     rule(
+        "raw UDP, ends look at memory, 96 B, the mean",
+        "udp_memory",
+        None,
+        Target::None,
+    ),
+    rule(
+        "riostream 64 B, a transfer, the mean",
+        "stream",
+        Some(("udp_memory", 1.0, "raw UDP, ends look at memory")),
+        Target::None,
+    ),
+    rule(
         "raw UDP GSO/GRO, 20 B packets",
         "udp_rate",
         None,

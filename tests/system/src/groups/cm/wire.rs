@@ -56,12 +56,9 @@ fn serve(
     command.args(["-a", &host.address, "-p", &port.to_string()]);
     command.args(["-C", &rounds.to_string()]);
     let mut server = process::spawn(command, dir, "rping-server")?;
-    let service = 0x0106_0000 | u64::from(port);
     let deadline = Instant::now() + LIMIT;
     while Instant::now() < deadline && !server.ended_within(Duration::from_millis(10)) {
-        let status = host.status()?;
-        let services = status["cm"]["services"].as_array();
-        if services.is_some_and(|all| all.iter().any(|id| id.as_u64() == Some(service))) {
+        if host.listens(port)? {
             return Ok(server);
         }
     }

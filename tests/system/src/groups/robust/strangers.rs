@@ -239,12 +239,9 @@ fn imitate(packets: &[pcap::Packet], hosts: [&Host; 2]) -> Result<u64, Stop> {
 
 /// Waits until somebody listens to connections at a port.
 fn listens(host: &Host, port: u16) -> Ending {
-    let service = 0x0106_0000 | u64::from(port);
     let deadline = Instant::now() + LIMIT;
     while Instant::now() < deadline {
-        let status = host.status()?;
-        let services = status["cm"]["services"].as_array();
-        if services.is_some_and(|all| all.iter().any(|id| id.as_u64() == Some(service))) {
+        if host.listens(port)? {
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(20));
