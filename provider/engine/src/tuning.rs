@@ -169,7 +169,7 @@ pub(crate) const DEEP_REQUESTS: u32 = 8;
 /// It no longer is after so many sends of fewer than half of these, with none of so many between.
 pub(crate) const SHALLOW_SENDS: u8 = 8;
 /// A request that raises a completion after so many that raised none waits for no company.
-pub(crate) const SILENT_REQUESTS: u32 = 16;
+pub(crate) const MANY_UNSIGNALED: u32 = 16;
 /// Small requests that nobody acknowledges are gathered up to so many, where more than
 /// [`BURST`] were posted one after the other.
 pub(crate) const GATHER_UNANSWERED: u32 = 32;

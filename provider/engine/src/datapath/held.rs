@@ -3,8 +3,8 @@
 use ferroce_transport::Time;
 
 use crate::tuning::{
-    BURST, BURST_PAUSE, DEEP_REQUESTS, GATHER, GATHER_BYTES, GATHER_DEEP, Gather, MAX_BURST,
-    SHALLOW_SENDS, SILENT_REQUESTS,
+    BURST, BURST_PAUSE, DEEP_REQUESTS, GATHER, GATHER_BYTES, GATHER_DEEP, Gather, MANY_UNSIGNALED,
+    MAX_BURST, SHALLOW_SENDS,
 };
 
 /// Requests that wait to be sent together with what follows.
@@ -74,13 +74,13 @@ impl Depth {
 /// A program that asks for one completion of many requests waits for that one, and posts no more
 /// until it has come. If it went out amid others, it would be acknowledged after all of them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Silence(u32);
+pub(crate) struct Unsignaled(u32);
 
-impl Silence {
+impl Unsignaled {
     /// A request is posted. Returns whether it is one that is waited for.
     #[inline]
     pub(crate) fn posted(&mut self, signaled: bool) -> bool {
-        let many = self.0 >= SILENT_REQUESTS;
+        let many = self.0 >= MANY_UNSIGNALED;
         self.0 = match signaled {
             true => 0,
             false => self.0.saturating_add(1),
@@ -185,14 +185,14 @@ mod tests {
 
     #[test]
     fn a_completion_after_many_without_is_waited_for() {
-        let mut silence = Silence::default();
-        let mut posted = |signaled| silence.posted(signaled);
+        let mut unsignaled = Unsignaled::default();
+        let mut posted = |signaled| unsignaled.posted(signaled);
         assert!(!posted(true) && !posted(true));
-        for _ in 1..SILENT_REQUESTS {
+        for _ in 1..MANY_UNSIGNALED {
             assert!(!posted(false));
         }
         assert!(!posted(true));
-        for _ in 0..SILENT_REQUESTS {
+        for _ in 0..MANY_UNSIGNALED {
             assert!(!posted(false));
         }
         assert!(posted(true));

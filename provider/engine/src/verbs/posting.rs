@@ -85,7 +85,7 @@ impl SendPoster<'_> {
         self.posted = self.posted.and(Held { requests: 1, bytes });
         self.largest = self.largest.max(bytes);
         let signaled = self.qp.sq_sig_all || request.flags.contains(SendFlags::SIGNALED);
-        self.awaited |= self.inner.silence.posted(signaled);
+        self.awaited |= self.inner.unsignaled.posted(signaled);
         Ok(())
     }
 

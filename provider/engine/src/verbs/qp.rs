@@ -12,7 +12,7 @@ use ferroce_transport::{QpAttr, QpCap, QpState, QpType, Time};
 use parking_lot::Mutex;
 
 use crate::datapath::arrival::Arrival;
-use crate::datapath::held::{Burst, Depth, Held, Silence};
+use crate::datapath::held::{Burst, Depth, Held, Unsignaled};
 use crate::datapath::path::Path;
 use crate::datapath::turns::Part;
 use crate::hca::Hca;
@@ -62,7 +62,7 @@ pub(crate) struct Inner {
     /// The same where nobody acknowledges requests.
     pub(crate) burst: Burst,
     /// Whether the program waits for few of its requests.
-    pub(crate) silence: Silence,
+    pub(crate) unsignaled: Unsignaled,
     /// Whether it is on the lane's list of those that have such requests waiting.
     pub(crate) waiting: bool,
     /// The PSN that was expected of the peer when the last request was posted.

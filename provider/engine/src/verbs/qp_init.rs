@@ -9,7 +9,7 @@ use ferroce_control::random::random;
 use ferroce_transport::{EarlyMemory, QpCap, QpConfig, QpState, QpType, Time};
 use parking_lot::Mutex;
 
-use crate::datapath::held::{Burst, Depth, Held, Silence};
+use crate::datapath::held::{Burst, Depth, Held, Unsignaled};
 use crate::datapath::turns::Part;
 use crate::error::{Error, Result};
 use crate::hca::Hca;
@@ -219,7 +219,7 @@ impl Inner {
             held: Held::default(),
             depth: Depth::default(),
             burst: Burst::default(),
-            silence: Silence::default(),
+            unsignaled: Unsignaled::default(),
             waiting: false,
             expected: 0,
             listed: QpState::Reset,

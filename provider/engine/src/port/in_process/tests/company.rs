@@ -13,7 +13,7 @@ use super::{QKEY, connected, for_datagrams, poll, wait};
 use crate::progress::timers;
 use crate::progress::virtual_time::VirtualTime;
 use crate::tuning::{
-    BURST, COMPANY_WAIT, DEEP_REQUESTS, GATHER, GATHER_UNANSWERED, SILENT_REQUESTS,
+    BURST, COMPANY_WAIT, DEEP_REQUESTS, GATHER, GATHER_UNANSWERED, MANY_UNSIGNALED,
 };
 use crate::verbs::ah::Ah;
 
@@ -233,11 +233,11 @@ fn a_completion_that_is_waited_for_keeps_nobody_waiting() {
         post(silent);
     }
     assert_eq!(post(silent), alone);
-    const { assert!(GATHER.in_flight >= SILENT_REQUESTS as u64) };
+    const { assert!(GATHER.in_flight >= MANY_UNSIGNALED as u64) };
     assert_eq!(post(SendFlags::SIGNALED), alone + 2);
 
     // Behind it requests wait again, and so does a completion after few that have none.
-    for _ in 2..SILENT_REQUESTS.min(GATHER.requests) {
+    for _ in 2..MANY_UNSIGNALED.min(GATHER.requests) {
         assert_eq!(post(silent), alone + 2);
     }
     assert_eq!(post(SendFlags::SIGNALED), alone + 2);
