@@ -345,10 +345,15 @@ impl Qp {
         self.req.forget(self.sq.end());
     }
 
+    /// Whether a send request with these flags raises a completion when it succeeds.
+    #[inline]
+    pub fn is_signaled(&self, flags: SendFlags) -> bool {
+        self.config.sq_sig_all || flags.contains(SendFlags::SIGNALED)
+    }
+
     /// Raises the completion of a send request that left the queue. Errors are always raised.
     pub(crate) fn complete_send<H: Host>(&self, wqe: &SendWqe, status: WcStatus, host: &mut H) {
-        let signaled = self.config.sq_sig_all || wqe.flags.contains(SendFlags::SIGNALED);
-        if status == WcStatus::Success && !signaled {
+        if status == WcStatus::Success && !self.is_signaled(wqe.flags) {
             return;
         }
 

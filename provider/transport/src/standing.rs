@@ -1,6 +1,6 @@
 //! How far a queue pair is, for whoever shows it to others.
 
-use crate::{Qp, SendFlags};
+use crate::Qp;
 
 /// What changes in a queue pair as it works. PSNs have 24 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,9 +33,8 @@ impl Qp {
     /// Of each request in the send queue, the oldest first, whether it raises a completion when it
     /// succeeds.
     pub fn signals(&self) -> impl Iterator<Item = bool> {
-        let all = self.config.sq_sig_all;
         let wqes = (self.sq.base()..self.sq.end()).filter_map(|number| self.sq.wqe(number));
-        wqes.map(move |wqe| all || wqe.flags.contains(SendFlags::SIGNALED))
+        wqes.map(|wqe| self.is_signaled(wqe.flags))
     }
 
     /// How far it is.

@@ -1,7 +1,7 @@
 //! Measuring how long send requests of a queue pair take (`latency`), and what a queue pair tells
 //! of its requests.
 
-use ferroce_transport::{SendFlags, SendRequest, WcOpcode, WcStatus};
+use ferroce_transport::{SendRequest, WcOpcode, WcStatus};
 
 use super::latency::{Histogram, Latency, Posted};
 use super::{LATENCY, VERBS};
@@ -48,7 +48,7 @@ impl Qp {
 
     /// A request has been posted, and somebody wants to know.
     #[cold]
-    pub(crate) fn posted(&self, request: &SendRequest<'_>) {
+    pub(crate) fn posted(&self, request: &SendRequest<'_>, signaled: bool) {
         let taps = &self.hca().taps;
         if taps.has(VERBS) {
             taps.captures.posted_send(self.number, request);
@@ -58,7 +58,7 @@ impl Qp {
         {
             latency.posted.push_back(Posted {
                 at: Some(timers::now()),
-                signaled: self.sq_sig_all || request.flags.contains(SendFlags::SIGNALED),
+                signaled,
             });
         }
     }

@@ -1,7 +1,7 @@
 //! Posting work requests: the guards under which a list of them is queued, and when what was queued
 //! is sent.
 
-use ferroce_transport::{Datagram, Dest, QpState, SendData, SendFlags, SendRequest, Sge};
+use ferroce_transport::{Datagram, Dest, QpState, SendData, SendRequest, Sge};
 
 use crate::datapath::held::Held;
 use crate::datapath::turns::Part;
@@ -75,8 +75,9 @@ impl SendPoster<'_> {
         }
 
         self.inner.transport.post_send(request)?;
+        let signaled = self.inner.transport.is_signaled(request.flags);
         if self.qp.hca().taps.has(VERBS | LATENCY) {
-            self.qp.posted(request);
+            self.qp.posted(request, signaled);
         }
         let bytes = match request.data {
             SendData::Inline(bytes) => bytes.len(),
@@ -84,7 +85,6 @@ impl SendPoster<'_> {
         };
         self.posted = self.posted.and(Held { requests: 1, bytes });
         self.largest = self.largest.max(bytes);
-        let signaled = self.qp.sq_sig_all || request.flags.contains(SendFlags::SIGNALED);
         self.awaited |= self.inner.unsignaled.posted(signaled);
         Ok(())
     }
