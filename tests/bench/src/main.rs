@@ -103,7 +103,7 @@ enum Command {
         #[arg(long, value_enum, default_value_t = pingpong::Wait::Poll)]
         wait: pingpong::Wait,
     },
-    /// Send and await datagrams of this many bytes in turn; print the median one-way time in
+    /// Send and await datagrams of this many bytes in turn; print a one-way time in
     /// microseconds
     Ping {
         /// Where to
@@ -117,9 +117,9 @@ enum Command {
         /// How to wait for the answers
         #[arg(long, value_enum, default_value_t = pingpong::Wait::Poll)]
         wait: pingpong::Wait,
-        /// Print the mean instead
-        #[arg(long)]
-        mean: bool,
+        /// What to print of the times
+        #[arg(long, value_enum, default_value_t = pingpong::Figure::Median)]
+        figure: pingpong::Figure,
     },
     /// Connect by TCP, one connection after the other; print the median time of one in microseconds
     Connect {
@@ -215,14 +215,8 @@ fn main() -> Result<()> {
             size,
             count,
             wait,
-            mean,
-        } => {
-            let figure = match mean {
-                true => pingpong::Figure::Mean,
-                false => pingpong::Figure::Median,
-            };
-            pingpong::ask(address, size, count, wait, figure)
-        }
+            figure,
+        } => pingpong::ask(address, size, count, wait, figure),
         Command::Connect { address, count } => connect::run(address, count),
         Command::Engine { size, seconds } => engine::run(size, seconds),
         Command::Ways {

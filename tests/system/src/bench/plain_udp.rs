@@ -40,12 +40,13 @@ impl PlainUdp<'_> {
     /// the mean where programs with which it is compared tell no other.
     pub(super) fn latency(self, size: usize, count: usize, ends: Ends) -> Result<f64> {
         let (size, count) = (size.to_string(), count.to_string());
-        let (pong, ping): (_, &[&str]) = match ends {
-            Ends::Poll => ("poll", &["poll"]),
-            Ends::AnswererSleeps => ("sleep", &["poll"]),
-            Ends::LookAtMemory => ("memory", &["memory", "--mean"]),
+        let (pong, ping, figure) = match ends {
+            Ends::Poll => ("poll", "poll", "median"),
+            Ends::AnswererSleeps => ("sleep", "poll", "median"),
+            Ends::LookAtMemory => ("memory", "memory", "mean"),
         };
-        let ask = [&["--size", &size, "--count", &count, "--wait"], ping].concat();
+        let messages = ["--size", &size, "--count", &count];
+        let ask = [&messages[..], &["--wait", ping, "--figure", figure]].concat();
         self.run(["pong", "ping"], [&["--wait", pong], &ask], End::Client)
     }
 
