@@ -9,7 +9,7 @@ use anyhow::{Context, Error, Result, anyhow, bail};
 use super::engine;
 use super::measurements::MEASUREMENTS;
 use super::riostream::{self, riostream};
-use crate::groups::cm::cmtime_complaint;
+use crate::groups::cm::{self, cmtime_complaint};
 use crate::harness::case::Stop;
 use crate::harness::process::{self, Finished};
 use crate::lab::host::Host;
@@ -183,7 +183,7 @@ impl<'a> Bench<'a> {
 
     /// Microseconds of a transfer of 64 bytes between programs that look at memory, on average.
     pub(super) fn riostream(&self) -> Result<f64> {
-        let listens = || self.host.listens(riostream::PORT).unwrap_or(false);
+        let listens = || cm::listens(self.host, cm::TCP, riostream::PORT);
         riostream([self.host; 2], listens, &self.dir, LIMIT)
     }
 
@@ -235,7 +235,7 @@ impl<'a> Bench<'a> {
         let mut server = process::spawn(command(&["-b", address]), &self.dir, "cmtime-server")?;
 
         // It says nothing; the daemon knows when it listens.
-        if !server.wait_until(LIMIT, |_| self.host.listens(CMTIME_PORT).unwrap_or(false)) {
+        if !server.wait_until(LIMIT, |_| cm::listens(self.host, cm::TCP, CMTIME_PORT)) {
             bail!("cmtime does not come to listen");
         }
 

@@ -15,6 +15,9 @@ use tempfile::TempDir;
 use crate::harness::process;
 use crate::lab::netns::{Enter, Namespace};
 
+/// A port space as service IDs have it: `RDMA_PS_TCP`.
+pub(crate) const TCP: u64 = 0x0106;
+
 /// What `ferroce run` sets, and what programs below it go by.
 pub(crate) const VARIABLES: [&str; 7] = [
     "FERROCE_RUNTIME_DIR",
@@ -189,12 +192,9 @@ impl Host {
         }
     }
 
-    /// Whether a service of rdma_cm's TCP port space has a listener.
-    pub(crate) fn listens(&self, port: u16) -> Result<bool> {
-        let status = self.status()?;
-        let wanted = 0x0106_0000 | u64::from(port);
-        let services = status["cm"]["services"].as_array();
-        Ok(services.is_some_and(|all| all.iter().any(|id| id.as_u64() == Some(wanted))))
+    /// Whether the daemon has a listener on a port of a port space.
+    pub(crate) fn listens(&self, space: u64, port: u16) -> Result<bool> {
+        Ok(serves(&self.status()?, space, port))
     }
 
     /// The daemon's own account of itself.
@@ -283,4 +283,11 @@ impl Drop for Host {
             let _ = self.down();
         }
     }
+}
+
+/// Whether a daemon has a listener on a port of a port space, by its account of itself.
+pub(crate) fn serves(status: &Value, space: u64, port: u16) -> bool {
+    let wanted = space << 16 | u64::from(port);
+    let services = status["cm"]["services"].as_array();
+    services.is_some_and(|all| all.iter().any(|id| id.as_u64() == Some(wanted)))
 }

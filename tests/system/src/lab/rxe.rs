@@ -14,7 +14,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use crate::lab::host::Host;
+use crate::lab::host::{Host, TCP};
 use crate::lab::line::{self, Line};
 use crate::lab::netns::{self, ADDRESSES, INTERFACES};
 use crate::programs::perftest::Runs;
@@ -186,7 +186,7 @@ impl End {
     /// Whether a service of rdma_cm's TCP port space has a listener.
     pub(crate) fn listens(&self, port: u16) -> bool {
         match &self.ferroce {
-            Some(host) => host.listens(port).unwrap_or(false),
+            Some(host) => host.listens(TCP, port).unwrap_or(false),
             None => {
                 let shown = Command::new("rdma")
                     .args(["resource", "show", "cm_id"])

@@ -7,7 +7,9 @@ mod stock;
 mod wire;
 
 pub(super) use stock::{CMTIME_59, NONE, STOCK};
-pub(crate) use stock::{Stock, TCP, UDP, perftest, stock};
+pub(crate) use stock::{Stock, UDP, perftest, stock};
+
+pub(crate) use crate::lab::host::TCP;
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -151,14 +153,7 @@ fn command(host: &Host, words: &[String]) -> Command {
 
 /// Whether a host's daemon has a listener on a port.
 pub(crate) fn listens(host: &Host, space: u64, port: u16) -> bool {
-    serves(&host.status().unwrap_or_default(), space, port)
-}
-
-/// The same, by the daemon's account of itself.
-pub(crate) fn serves(status: &serde_json::Value, space: u64, port: u16) -> bool {
-    let wanted = space << 16 | u64::from(port);
-    let services = status["cm"]["services"].as_array();
-    services.is_some_and(|all| all.iter().any(|id| id.as_u64() == Some(wanted)))
+    host.listens(space, port).unwrap_or(false)
 }
 
 /// Whether somebody has a UDP or TCP port in a process's network namespace.

@@ -1,8 +1,9 @@
 //! The command lines of the stock programs that connect through rdma_cm: both ends, the port space
 //! in which the server listens, and what the client says when all went well.
 
-/// Port spaces as service IDs have them: `RDMA_PS_TCP`, `RDMA_PS_UDP`.
-pub(crate) const TCP: u64 = 0x0106;
+use crate::lab::host::TCP;
+
+/// `RDMA_PS_UDP`.
 pub(crate) const UDP: u64 = 0x0111;
 const IB: u64 = 0x013f;
 /// No port space: the server listens at the UDP port itself, as datagram rsockets do.

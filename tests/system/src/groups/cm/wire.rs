@@ -11,7 +11,7 @@ use crate::harness::case::expect;
 use crate::harness::case::{Case, Ending, Stop};
 use crate::harness::process::{self, Finished, Running};
 use crate::lab::environment::{self, Capture};
-use crate::lab::host::Host;
+use crate::lab::host::{Host, TCP};
 use crate::lab::{Lab, Place};
 use rustix::process::Signal;
 
@@ -58,7 +58,7 @@ fn serve(
     let mut server = process::spawn(command, dir, "rping-server")?;
     let deadline = Instant::now() + LIMIT;
     while Instant::now() < deadline && !server.ended_within(Duration::from_millis(10)) {
-        if host.listens(port)? {
+        if host.listens(TCP, port)? {
             return Ok(server);
         }
     }

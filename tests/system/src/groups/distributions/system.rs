@@ -6,14 +6,12 @@ use std::process::Command;
 
 use super::{ARCHITECTURE, LIMIT};
 use crate::distro::{Archive, Distribution, PROGRAMS, Root};
-use crate::groups::cm;
 use crate::harness::case::{Ending, Parts, Stop};
 use crate::harness::process::{self, Finished};
 use crate::lab::Lab;
+use crate::lab::host::{self, TCP};
 use crate::lab::netns::Enter;
 
-/// `RDMA_PS_TCP`.
-const TCP: u64 = 0x0106;
 const FERROCE: &str = "/opt/ferroce/bin/ferroce";
 
 /// Programs with two ends, and by what the client finds the server.
@@ -122,5 +120,5 @@ fn serves(root: &Root, dir: &Path, port: u16) -> bool {
     let words = [FERROCE, "--runtime-dir", "/run/ferroce", "status", "--json"];
     let status = run(root, &words, dir, "status").map(|status| status.out);
     let status = serde_json::from_str(&status.unwrap_or_default()).unwrap_or_default();
-    cm::serves(&status, TCP, port)
+    host::serves(&status, TCP, port)
 }

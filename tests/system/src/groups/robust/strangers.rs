@@ -11,7 +11,7 @@ use crate::harness::case::expect;
 use crate::harness::case::{Case, Company, Ending, Stop};
 use crate::harness::process::{self, Running};
 use crate::lab::environment::{Capture, counter};
-use crate::lab::host::Host;
+use crate::lab::host::{Host, TCP};
 use crate::lab::{Lab, Place, Site};
 use crate::programs::cprogram;
 use crate::programs::perftest::odd;
@@ -241,7 +241,7 @@ fn imitate(packets: &[pcap::Packet], hosts: [&Host; 2]) -> Result<u64, Stop> {
 fn listens(host: &Host, port: u16) -> Ending {
     let deadline = Instant::now() + LIMIT;
     while Instant::now() < deadline {
-        if host.listens(port)? {
+        if host.listens(TCP, port)? {
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(20));

@@ -2,9 +2,9 @@
 //! librdmacm, completion channels, and files of `/dev/infiniband` and of sysfs.
 
 use super::{LIMIT, SYSFS, Site, said};
-use crate::groups::cm;
 use crate::harness::case::{Ending, Stop, expect};
 use crate::harness::process::{self, Finished};
+use crate::lab::host;
 use crate::lab::machine::MEMBERS;
 
 /// One of the things that are tried.
@@ -95,7 +95,7 @@ fn perftest(site: &Site, line: &str) -> Ending {
 /// Whether the device's connection manager has a listener at a port of `RDMA_PS_TCP`.
 fn serves(site: &Site, port: u16) -> bool {
     let status = site.daemon("serves").unwrap_or_default();
-    cm::serves(&status, 0x0106, port)
+    host::serves(&status, host::TCP, port)
 }
 
 /// Connections by IP address, events of them, and data that is looked at.
