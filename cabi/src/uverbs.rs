@@ -181,3 +181,11 @@ pub type before_read = unsafe extern "C" fn(libc::c_int) -> libc::c_int;
 pub type shim_before_read = unsafe extern "C" fn(before_read);
 /// The symbol of [`shim_before_read`].
 pub const SHIM_BEFORE_READ: &std::ffi::CStr = c"ferroce_shim_before_read";
+
+/// The provider's function that the shim calls when somebody looks through a directory, as every
+/// libibverbs does before it has its drivers loaded.
+pub type before_search = unsafe extern "C" fn();
+/// A function that the shim exports to the provider, by which it is told of [`before_search`].
+pub type shim_before_search = unsafe extern "C" fn(before_search);
+/// The symbol of [`shim_before_search`].
+pub const SHIM_BEFORE_SEARCH: &std::ffi::CStr = c"ferroce_shim_before_search";

@@ -5,7 +5,7 @@ use crate::command_fd;
 use crate::convert;
 use crate::direct;
 use crate::guard::{self, Errno};
-use crate::libibverbs::library;
+use crate::libibverbs::{self, Library};
 use ferroce_cabi::pabi::CONTEXT_HEAD_MAX;
 use ferroce_cabi::*;
 use ferroce_engine::Context as EngineContext;
@@ -36,6 +36,15 @@ pub(crate) unsafe fn engine<'a>(context: *mut ibv_context) -> &'a Arc<EngineCont
     unsafe { &(*context.byte_sub(offset).cast::<Context>()).engine }
 }
 
+/// The libibverbs of a context.
+///
+/// # Safety
+/// `context` is one of ours.
+pub(crate) unsafe fn library(context: *const ibv_context) -> &'static Library {
+    // SAFETY: as the caller promises; libibverbs keeps a context's device.
+    unsafe { libibverbs::library((*context).device) }
+}
+
 pub(crate) unsafe extern "C" fn free_context(context: *mut ibv_context) {
     let offset = offset_of!(Context, verbs) + offset_of!(verbs_context, context);
 
@@ -51,10 +60,9 @@ pub(crate) unsafe extern "C" fn free_context(context: *mut ibv_context) {
             drop(engine);
             Ok(0)
         });
-        if let Some(library) = library() {
-            let verbs = &raw mut (*context).verbs;
-            (library.uninit_context)(verbs.byte_sub(library.context_head()));
-        }
+        let verbs = &raw mut (*context).verbs;
+        let library = library(&raw const (*verbs).context);
+        (library.uninit_context)(verbs.byte_sub(library.context_head()));
         libc::free(context.cast());
     }
 }

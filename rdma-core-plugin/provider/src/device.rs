@@ -1,6 +1,6 @@
 //! Registration with libibverbs, and the device object.
 
-use crate::libibverbs::{Library, library};
+use crate::libibverbs::{self, Library};
 use crate::{import, open};
 use ferroce_cabi::pabi::{
     CORE_SUPPORT_OPTIONAL_MR_ACCESS, verbs_device, verbs_device_ops, verbs_match_ent,
@@ -21,7 +21,7 @@ static NO_ENTRY: verbs_match_ent = verbs_match_ent {
     kind: 0,
 };
 
-static OPS: verbs_device_ops = verbs_device_ops {
+const OPS: verbs_device_ops = verbs_device_ops {
     name: c"ferroce".as_ptr(),
     // The device's own ABI is between this provider and its engine, in one binary: any number does.
     match_min_abi_version: 0,
@@ -35,18 +35,17 @@ static OPS: verbs_device_ops = verbs_device_ops {
     uninit_device: Some(uninit_device),
 };
 
-/// Registers with the libibverbs of this process; without one of a known version, says so on stderr
-/// and does nothing.
+/// Registers with every libibverbs of this process that it has not been registered with yet. Where
+/// one has a version that is not known, says so on stderr.
 pub(crate) fn register() {
-    if let Some(library) = library() {
+    for library in libibverbs::newcomers() {
         register_with(library);
     }
 }
 
 /// Registers with one library.
-pub(crate) fn register_with(library: &Library) {
-    // SAFETY: the table is static and as all versions of the interface have it.
-    unsafe { (library.register_driver)(&OPS) };
+pub(crate) fn register_with(library: Library) {
+    libibverbs::register(library, OPS);
 }
 
 /// Ours are the devices whose character device is `/dev/null`: only the image that ferroced makes

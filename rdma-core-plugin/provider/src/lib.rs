@@ -11,6 +11,7 @@
 mod ah;
 mod allocators;
 mod before_read;
+mod before_search;
 mod builder;
 mod command_fd;
 mod context;
@@ -59,5 +60,6 @@ extern "C" fn constructor() {
         device::register();
         stand_in::begin();
         before_read::register();
+        before_search::register();
     });
 }

@@ -1,4 +1,4 @@
-//! The private functions of the libibverbs that loaded us, found at run time: building needs no
+//! The private functions of each libibverbs of the process, found at run time: building needs no
 //! libibverbs, and one binary serves every version of the interface that `ferroce-cabi` has a
 //! layout for.
 //!
@@ -6,12 +6,13 @@
 //! it is used.
 
 use ferroce_cabi::pabi::{
-    self, Operations, REGISTER_DRIVER, Served, Unserved, VERBS_QP_EX, verbs_qp, verbs_qp_tail,
+    self, Operations, REGISTER_DRIVER, Served, Unserved, VERBS_QP_EX, verbs_device,
+    verbs_device_ops, verbs_qp, verbs_qp_tail,
 };
 use ferroce_cabi::{Op, ibv_context_ops, ibv_device, ibv_qp, ibv_qp_ex, verbs_context};
 use std::ffi::{CStr, CString, c_void};
 use std::mem::{offset_of, size_of, transmute, zeroed};
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 #[cfg(test)]
 #[path = "libibverbs_tests.rs"]
@@ -26,21 +27,67 @@ pub(crate) struct Library {
     pub set_ops: pabi::verbs_set_ops,
 }
 
-/// The library that is loaded in this process, if its interface is one of those that we know.
-pub(crate) fn library() -> Option<&'static Library> {
-    static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
-    LIBRARY.get_or_init(Library::find).as_ref()
+/// The libraries of this process whose interface is one of those that we know and that have not
+/// been asked for before: packages bring their own libibverbs along, and a program that uses two of
+/// them has two.
+///
+/// Says on stderr what is wrong with one that has another interface: it has asked for a driver, and
+/// gets none.
+///
+/// Takes no lock while it calls the dynamic linker, which has one of its own: it is called in
+/// constructors, and beside them.
+pub(crate) fn newcomers() -> Vec<Library> {
+    static KNOWN: Mutex<Known> = Mutex::new(Known {
+        served: Vec::new(),
+        unserved: Vec::new(),
+    });
+    let found = Symbols::of_all()
+        .map(|symbols| (symbols.handle.addr(), Library::of(&symbols)))
+        .collect::<Vec<_>>();
+
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut come = Vec::new();
+    for (handle, library) in found {
+        match library {
+            Ok(library) => come.extend(known.enter(library)),
+            Err(unserved) => known.say(handle, &unserved),
+        }
+    }
+    come
+}
+
+/// What has been found.
+struct Known {
+    /// The addresses of their functions to register with: what is asked of a library that another
+    /// one needs is answered by that one, too.
+    served: Vec<usize>,
+    /// Handles of the others.
+    unserved: Vec<usize>,
+}
+
+impl Known {
+    /// The library, unless it is known.
+    fn enter(&mut self, library: Library) -> Option<Library> {
+        let address = (library.register_driver as *const ()).addr();
+        let is_new = !self.served.contains(&address);
+        is_new.then(|| {
+            self.served.push(address);
+            library
+        })
+    }
+
+    /// Says once what is wrong. What has no private interface at all is no libibverbs, unless
+    /// nothing else is.
+    fn say(&mut self, handle: usize, unserved: &Unserved) {
+        let is_one = unserved.number.is_some() || self.served.is_empty();
+        if is_one && !self.unserved.contains(&handle) {
+            self.unserved.push(handle);
+            eprintln!("ferroce: no device for this libibverbs: {unserved}");
+        }
+    }
 }
 
 impl Library {
-    /// Says on stderr what is wrong if there is none: the library has just asked for a driver, and
-    /// gets none.
-    fn find() -> Option<Library> {
-        Library::of(&Symbols::of_libibverbs())
-            .inspect_err(|unserved| eprintln!("ferroce: no device for this libibverbs: {unserved}"))
-            .ok()
-    }
-
     fn of(symbols: &Symbols) -> Result<Library, Unserved> {
         let has = |name: &CStr| symbols.address(name).is_some();
         let served = pabi::recognise(has, || symbols.qp_mask())?;
@@ -77,7 +124,34 @@ impl Library {
     }
 }
 
-/// A library, if it is loaded.
+/// What a libibverbs has of us: it keeps the address in each device that it has us make, which
+/// tells afterwards whose that is.
+#[repr(C)]
+struct Registration {
+    ops: verbs_device_ops,
+    library: Library,
+}
+
+/// Registers with a library, for good.
+pub(crate) fn register(library: Library, ops: verbs_device_ops) {
+    let registration: &'static Registration = Box::leak(Box::new(Registration { ops, library }));
+    // SAFETY: the table stays and is as all versions of the interface have it.
+    unsafe { (registration.library.register_driver)((&raw const *registration).cast()) };
+}
+
+/// The libibverbs of a device.
+///
+/// # Safety
+/// A device that a libibverbs has had us make.
+pub(crate) unsafe fn library(device: *const ibv_device) -> &'static Library {
+    // SAFETY: libibverbs has put there what it was registered with, which is never freed.
+    unsafe {
+        let ops = (*device.cast::<verbs_device>()).ops;
+        &(*ops.cast::<Registration>()).library
+    }
+}
+
+/// A library, if it is loaded: it stays so.
 fn loaded(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: a string that ends in NUL; RTLD_NOLOAD loads nothing.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
@@ -86,7 +160,7 @@ fn loaded(name: &CStr) -> Option<*mut c_void> {
 
 /// The paths of loaded libraries whose names begin as libibverbs' does: tools that make packages
 /// self-contained put a mark into the name.
-fn renamed() -> Vec<CString> {
+fn files() -> Vec<CString> {
     unsafe extern "C" fn add(
         info: *mut libc::dl_phdr_info,
         _size: usize,
@@ -121,15 +195,18 @@ struct Symbols {
 }
 
 impl Symbols {
-    /// Those of the system's library, or else of one that a package brings along under another name
-    /// (`libibverbs-1de1263b.so.1.14`).
-    fn of_libibverbs() -> Symbols {
-        // The library need not be in the global scope: Python loads it as a dependency of an
-        // extension module.
-        let handle = loaded(c"libibverbs.so.1")
-            .or_else(|| renamed().iter().find_map(|path| loaded(path)))
-            .unwrap_or(libc::RTLD_DEFAULT);
-        Symbols { handle }
+    /// Those of every libibverbs that is loaded, the system's and those that packages bring along
+    /// under other names (`libibverbs-1de1263b.so.1.14`). What has none by such a name may have one
+    /// built in.
+    ///
+    /// They need not be in the global scope: Python loads them as dependencies of extension
+    /// modules.
+    fn of_all() -> impl Iterator<Item = Symbols> {
+        let mut handles: Vec<_> = files().iter().filter_map(|path| loaded(path)).collect();
+        if handles.is_empty() {
+            handles.push(libc::RTLD_DEFAULT);
+        }
+        handles.into_iter().map(|handle| Symbols { handle })
     }
 
     /// The private functions have one version each, and their names do not occur elsewhere: `dlsym`

@@ -3,7 +3,7 @@
 use super::*;
 use crate::device;
 use crate::operations::OPS;
-use ferroce_cabi::pabi::{LAYOUTS, Layout, VERBS_QP_XRCD, verbs_device_ops, verbs_sysfs_dev};
+use ferroce_cabi::pabi::{LAYOUTS, Layout, VERBS_QP_XRCD, verbs_sysfs_dev};
 use stand_in::Shape;
 use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::Mutex;
@@ -127,7 +127,7 @@ fn every_version_is_served() {
 
 /// What a libibverbs does with a provider before there is a context.
 fn the_plugin_registers_and_makes_a_device(symbols: &Symbols) {
-    device::register_with(&Library::of(symbols).unwrap());
+    device::register_with(Library::of(symbols).unwrap());
 
     // SAFETY: the stand-in's variable, and in it the address of a static table; all bits zero is a
     // valid `verbs_sysfs_dev`; the functions are called as libibverbs calls them.
@@ -253,19 +253,54 @@ fn other_numbers_are_named_with_what_is_supported() {
     assert!(none.to_string().starts_with("no private ABI"), "{none}");
 }
 
-#[test]
-fn a_library_that_a_package_has_renamed_is_found() {
-    let dir = tempfile::tempdir().unwrap();
-    Shape::of(LAYOUTS.last().unwrap()).load(dir.path());
-    let renamed = dir.path().join("libibverbs-1de1263b.so.1.14.48.0");
-    std::fs::copy(dir.path().join("stand_in.so"), &renamed).unwrap();
+/// A stand-in of a version, under the name that a tool has given it that makes packages
+/// self-contained.
+fn renamed(layout: &'static Layout, dir: &std::path::Path) -> Symbols {
+    Shape::of(layout).load(dir);
+    let renamed = dir.join(format!("libibverbs-1de1263b.so.{}", layout.first));
+    std::fs::copy(dir.join("stand_in.so"), &renamed).unwrap();
     let path = CString::new(renamed.to_str().unwrap()).unwrap();
     // SAFETY: a library without constructors, and a name that ends in NUL.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     assert!(!handle.is_null());
-    let set_ops = |symbols: &Symbols| symbols.address(c"verbs_set_ops").unwrap();
-    assert_eq!(
-        set_ops(&Symbols::of_libibverbs()),
-        set_ops(&Symbols { handle })
-    );
+    Symbols { handle }
+}
+
+/// A device that a stand-in has the plugin make with what it was registered with, kept as
+/// libibverbs keeps it.
+fn made_by(symbols: &Symbols) -> *mut verbs_device {
+    // SAFETY: the stand-in's variable, and in it the address of a table that stays; all bits zero
+    // is a valid `verbs_sysfs_dev`.
+    unsafe {
+        let registered = symbols.address(c"registered").unwrap();
+        let ops = registered.cast::<*const verbs_device_ops>().read();
+        let mut sysfs: verbs_sysfs_dev = zeroed();
+        let device = (*ops).alloc_device.unwrap()(&mut sysfs);
+        (*device).ops = ops;
+        device
+    }
+}
+
+#[test]
+fn each_library_of_a_process_is_served_by_its_own_version() {
+    let [first, middle, last] = [0, LAYOUTS.len() / 2, LAYOUTS.len() - 1].map(|row| &LAYOUTS[row]);
+    let dirs = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let load = |layout, dir: &tempfile::TempDir| (layout, renamed(layout, dir.path()));
+    let mut libraries = vec![load(first, &dirs[0]), load(last, &dirs[1])];
+    device::register();
+    // One comes when those before are known.
+    libraries.push(load(middle, &dirs[2]));
+    device::register();
+
+    for (layout, symbols) in &libraries {
+        let device = made_by(symbols);
+        // SAFETY: a device that was made by what the stand-in was registered with.
+        let library = unsafe { library(device.cast()) };
+        assert_eq!(library.served.layout.first, layout.first);
+        let set_ops = symbols.address(c"verbs_set_ops").unwrap();
+        assert_eq!(library.set_ops as *const (), set_ops.cast_const().cast());
+        // SAFETY: as above; nobody has it any more.
+        unsafe { ((*(*device).ops).uninit_device.unwrap())(device) };
+    }
+    assert!(newcomers().is_empty(), "each once");
 }

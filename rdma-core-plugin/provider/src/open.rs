@@ -3,7 +3,7 @@
 use crate::command_fd::{self, OwnedCommandFd};
 use crate::context::Context;
 use crate::guard::{self, Errno};
-use crate::libibverbs::{self, library};
+use crate::libibverbs;
 use crate::operations;
 use crate::stand_in;
 use ferroce_cabi::*;
@@ -52,7 +52,8 @@ pub(crate) unsafe fn make(
     async_fd: c_int,
 ) -> Result<*mut verbs_context, Errno> {
     let mut cmd_fd = OwnedCommandFd(cmd_fd);
-    let library = library().ok_or(Errno(libc::ENOSYS))?;
+    // SAFETY: as the caller promises.
+    let library = unsafe { libibverbs::library(device) };
     let command = cmd_fd.0;
     let start = offset_of!(Context, verbs) - library.context_head();
 

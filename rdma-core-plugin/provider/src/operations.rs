@@ -7,8 +7,7 @@ use crate::{
     srq_create, tag_matching, thread_domain, unoffered, xrc,
 };
 use ferroce_cabi::pabi::Operations;
-use ferroce_cabi::{Op, verbs_context};
-use std::sync::OnceLock;
+use ferroce_cabi::verbs_context;
 
 /// What libibverbs or its defaults do not do for us. What is missing here fails with `EOPNOTSUPP`
 /// by libibverbs' own defaults.
@@ -83,8 +82,7 @@ pub(crate) static OPS: Operations = Operations {
 /// # Safety
 /// A context that libibverbs has filled in as its layout says.
 pub(crate) unsafe fn offer(library: &Library, verbs: *mut verbs_context) -> bool {
-    static TABLE: OnceLock<Box<[Op]>> = OnceLock::new();
-    let table = TABLE.get_or_init(|| library.served.layout.table(&OPS));
+    let table = library.served.layout.table(&OPS);
     // SAFETY: as the caller promises; the table has the length and order of this library's.
     unsafe {
         (library.set_ops)(verbs.byte_sub(library.context_head()), table.as_ptr());

@@ -2,11 +2,11 @@
 
 use crate::allocators::Resource;
 use crate::builder::Builder;
+use crate::context;
 use crate::context::engine;
 use crate::convert;
 use crate::cq::Cq;
 use crate::guard::{self, Errno, Health, explain};
-use crate::libibverbs::library;
 use crate::live;
 use crate::memory::Pd;
 use crate::place::Place;
@@ -15,7 +15,7 @@ use crate::srq::Srq;
 use crate::wait;
 use crate::wr;
 use crate::xrc::Xrcd;
-use ferroce_cabi::pabi::{QP_MASK_FIRST, VERBS_QP_EX, VERBS_QP_XRCD, verbs_qp, verbs_qp_tail};
+use ferroce_cabi::pabi::{VERBS_QP_EX, VERBS_QP_XRCD, verbs_qp, verbs_qp_tail};
 use ferroce_cabi::*;
 use ferroce_engine::QpInit;
 use libc::c_uint;
@@ -48,9 +48,13 @@ fn send_ops(kind: c_uint) -> u64 {
     }
 }
 
-/// Where this version of libibverbs has what follows `qp_ex` in a `verbs_qp`.
-fn qp_mask() -> usize {
-    library().map_or(QP_MASK_FIRST, |library| library.served.qp_mask)
+/// Where a context's libibverbs has what follows `qp_ex` in a `verbs_qp`.
+///
+/// # Safety
+/// `context` is one of ours.
+unsafe fn qp_mask(context: *const ibv_context) -> usize {
+    // SAFETY: as the caller promises.
+    unsafe { context::library(context) }.served.qp_mask
 }
 
 pub(crate) unsafe extern "C" fn create_qp(
@@ -109,7 +113,9 @@ pub(crate) unsafe extern "C" fn create_qp_ex(
         }
 
         let builds = has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS);
-        if builds && ex.send_ops_flags & !(send_ops(ex.qp_type) & wr::known(qp_mask())) != 0 {
+        // SAFETY: libibverbs hands over a context of ours.
+        let known = wr::known(unsafe { qp_mask(context) });
+        if builds && ex.send_ops_flags & !(send_ops(ex.qp_type) & known) != 0 {
             return Err(Errno(libc::EOPNOTSUPP));
         }
 
@@ -289,11 +295,11 @@ unsafe fn finish(
         wr::install(&mut verbs.qp_ex);
     }
 
-    // SAFETY: inside the structure (`qp_mask` is), where this version has it; what stands there of
-    // `qp_ex` it does not have.
+    // SAFETY: the context is ours; inside the structure (`qp_mask` is), where this version has it;
+    // what stands there of `qp_ex` it does not have.
     unsafe {
         (&raw mut verbs)
-            .byte_add(qp_mask())
+            .byte_add(qp_mask(extra.context))
             .cast::<verbs_qp_tail>()
             .write(tail);
     }

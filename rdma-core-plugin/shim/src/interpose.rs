@@ -8,7 +8,7 @@ pub(crate) mod table;
 
 use crate::image::{self, IMAGE, Rewritten};
 use crate::next::call_next;
-use crate::{command, completions, descriptors, interfaces, rdma_cm, stand_in, sys, umad};
+use crate::{command, completions, descriptors, interfaces, rdma_cm, search, stand_in, sys, umad};
 use libc::{
     DIR, FILE, c_char, c_int, c_uint, c_ulong, c_void, dirent, dirent64, ifaddrs, mode_t, size_t,
     ssize_t,
@@ -88,6 +88,7 @@ path_functions! {
 pub(crate) unsafe extern "C-unwind" fn opendir(path: *const c_char) -> *mut DIR {
     // libibverbs looks for devices: a good moment to look for libraries that have come since.
     stand_in::look_again();
+    search::begins();
 
     let mut rewritten = Rewritten::new();
     // SAFETY: the caller's path is null or NUL-terminated.

@@ -32,6 +32,7 @@ mod lock;
 mod netlink;
 mod next;
 mod rdma_cm;
+mod search;
 mod stand_in;
 mod sys;
 mod umad;

@@ -172,7 +172,7 @@ fn go(lab: &mut Lab, place: Place) -> Ending {
     let program = program.to_string_lossy();
     let site = lab.site(place)?;
     let meter = Meter::start(site)?;
-    let [client, server] = serve_and_ask(site, &program, port, &dir)?;
+    let [client, server] = serve_and_ask(site, &[&program], port, &dir)?;
     let said = SIZES.map(|size| format!("ok {size} bytes"));
     expect_words(&client, &said)?;
     meter.expect(2 << 20, &[&client, &server])

@@ -46,23 +46,28 @@ pub(super) fn settings_and_options(words: &str) -> (Vec<(&str, &str)>, Vec<&str>
     (settings.collect(), options.collect())
 }
 
-/// A program of ours that serves at a site and asks there, each end told by its words: how asker
-/// and server ended.
+/// A program of ours, with the words before its own, that serves at a site and asks there, each end
+/// told by its words: how asker and server ended.
 pub(super) fn serve_and_ask(
     site: &Site,
-    program: &str,
+    program: &[&str],
     port: u16,
     dir: &Path,
 ) -> Result<[Finished; 2], Stop> {
     let (address, port_word) = (site.server().address.as_str(), port.to_string());
-    let server = command(site.server(), program, &["serve", address, &port_word]);
+    let [name, before @ ..] = program else {
+        return Err(Stop::fail("no program"));
+    };
+    let end = |host: &Host, role: &str| {
+        command(host, name, &[before, &[role, address, &port_word]].concat())
+    };
+    let server = end(site.server(), "serve");
     let mut server = process::spawn(server, dir, "server")?;
     if !wait_for_listener(&mut server, site.server(), TCP, port) {
         let server = server.kill();
         return Err(Stop::with("the server does not come to listen", &[&server]));
     }
-    let client = command(site.client(), program, &["ask", address, &port_word]);
-    let client = process::run(client, dir, "client", LIMIT)?;
+    let client = process::run(end(site.client(), "ask"), dir, "client", LIMIT)?;
     let server = server.finish_after(&client, Duration::from_secs(30));
     expect_success(&[&client, &server])?;
     Ok([client, server])

@@ -1,12 +1,15 @@
-//! MPI as PyPI has it, newer than Debian's and with a UCX and a libfabric of its own: Open MPI,
-//! MPICH and Intel MPI, each with the mpi4py of PyPI, whose ranks compare what they exchange.
+//! What people take from PyPI. MPI, newer than Debian's and with a UCX and a libfabric of its own:
+//! Open MPI, MPICH and Intel MPI, each with the mpi4py of PyPI, whose ranks compare what they
+//! exchange. And Mooncake's transfer engine, by a program of ours that compares what it transfers.
 
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use super::mpi;
-use super::running::{LIMIT, Meter, command, expect_success, name, settings_and_options};
+use super::running::{
+    LIMIT, Meter, command, expect_success, name, serve_and_ask, settings_and_options,
+};
 use crate::build;
 use crate::harness::case::{Case, Ending, Stop};
 use crate::harness::process;
@@ -16,6 +19,7 @@ use crate::packages::{self, PYTHON};
 /// A hundred megabytes may have to come.
 const INSTALL_LIMIT: Duration = Duration::from_secs(600);
 const MPI4PY: &str = "mpi4py==4.1.2";
+const MOONCAKE: &str = "mooncake-transfer-engine-non-cuda==0.3.13.post1";
 
 /// An MPI and the way that its messages take.
 #[derive(Clone, Copy)]
@@ -51,16 +55,37 @@ const WHEELS: [Wheel; 4] = [
 ];
 
 pub(crate) fn cases(place: Place) -> Vec<Case> {
+    let mut cases = Vec::new();
     // Ranks are all on one host.
-    if !matches!(place, Place::OneDaemon | Place::Sockets) {
-        return Vec::new();
+    if matches!(place, Place::OneDaemon | Place::Sockets) {
+        let case =
+            |wheel: Wheel| Case::new(name(place, wheel.name), move |lab| run(lab, place, wheel));
+        cases.extend(WHEELS.map(case));
     }
-    let case = |wheel: Wheel| Case::new(name(place, wheel.name), move |lab| run(lab, place, wheel));
-    WHEELS.map(case).into()
+    cases.push(Case::new(name(place, "Mooncake of PyPI"), move |lab| {
+        mooncake(lab, place)
+    }));
+    cases
+}
+
+/// A buffer read and half of it written.
+fn mooncake(lab: &mut Lab, place: Place) -> Ending {
+    let python = installed(lab, MOONCAKE, &[])?.join("bin/python");
+    let script = build::workspace().join("tests/applications/mooncake_transfer.py");
+    let words = [python, script].map(|path| path.display().to_string());
+    let (dir, port) = (lab.case_dir()?, lab.port());
+    let site = lab.site(place)?;
+    let meter = Meter::start(site)?;
+    let ends = serve_and_ask(site, &words.each_ref().map(String::as_str), port, &dir)?;
+    let ends = ends.each_ref();
+    if !ends[0].out.contains("read and written") {
+        return Err(Stop::with("no word of success", &ends));
+    }
+    meter.expect(12 << 20, &ends)
 }
 
 fn run(lab: &mut Lab, place: Place, wheel: Wheel) -> Ending {
-    let prefix = installed(lab, wheel)?;
+    let prefix = installed(lab, wheel.package, &[MPI4PY])?;
     let dir = lab.case_dir()?;
     let site = lab.site(place)?;
     let meter = Meter::start(site)?;
@@ -86,10 +111,10 @@ fn run(lab: &mut Lab, place: Place, wheel: Wheel) -> Ending {
     meter.expect(1 << 20, &[&ran])
 }
 
-/// The environment that has the package, made if it is not there.
-fn installed(lab: &mut Lab, wheel: Wheel) -> Result<PathBuf, Stop> {
+/// The environment that has the package and others, made if it is not there.
+fn installed(lab: &mut Lab, package: &str, others: &[&str]) -> Result<PathBuf, Stop> {
     packages::ensure(packages::PYTHON_VENV)?;
-    let place = build::scratch("wheels")?.join(wheel.package);
+    let place = build::scratch("wheels")?.join(package);
     let done = place.join("done");
     if done.exists() {
         return Ok(place);
@@ -98,7 +123,7 @@ fn installed(lab: &mut Lab, wheel: Wheel) -> Result<PathBuf, Stop> {
     let mut make = Command::new(PYTHON);
     make.args(["-m", "venv", "--clear"]).arg(&place);
     let mut install = Command::new(place.join("bin/pip"));
-    install.args(["install", "--quiet", wheel.package, MPI4PY]);
+    install.args(["install", "--quiet", package]).args(others);
     for (step, line) in [("venv", make), ("pip", install)] {
         expect_success(&[&process::run(line, &dir, step, INSTALL_LIMIT)?])?;
     }

@@ -4,8 +4,11 @@ mod services;
 pub(crate) mod traffic;
 pub(crate) mod watch;
 
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
+
+use anyhow::Context;
 
 use crate::harness::case::expect;
 use crate::harness::case::{Case, Company, Ending, Stop};
@@ -82,6 +85,11 @@ pub(crate) fn cases() -> Vec<Case> {
             ));
 
             cases.push(Case::new(
+                "verbs/one-daemon/several libibverbs in a program",
+                several_libraries,
+            ));
+
+            cases.push(Case::new(
                 "verbs/one-daemon/tshark decodes the traffic",
                 crate::lab::environment::capture,
             ));
@@ -109,6 +117,37 @@ fn within_a_device(lab: &mut Lab) -> Ending {
         })?;
     }
 
+    Ok(())
+}
+
+/// Packages bring a libibverbs of their own along, under a name of their own: a program that uses
+/// several of them has several, of which each sees the device, whichever was there first.
+fn several_libraries(lab: &mut Lab) -> Ending {
+    const STOCK: &str = "libibverbs.so.1";
+    let program = cprogram::compile_plain("several_libibverbs", &[] as &[&str])?;
+    let asked = Command::new("cc")
+        .arg(format!("-print-file-name={STOCK}"))
+        .output()
+        .context("cc")?;
+    let stock = String::from_utf8_lossy(&asked.stdout).trim_end().to_owned();
+    let dir = lab.case_dir()?;
+    let copy = |mark: &str| {
+        let path = dir.join(format!("libibverbs-{mark}.so.1.14"));
+        std::fs::copy(&stock, &path).with_context(|| stock.clone())?;
+        Ok::<_, Stop>(path.display().to_string())
+    };
+    let (first, second) = (copy("1de1263b")?, copy("79ef1d27")?);
+
+    for libraries in [
+        [STOCK, first.as_str(), second.as_str()],
+        [first.as_str(), STOCK, second.as_str()],
+    ] {
+        let words = [&[program.to_str().unwrap_or_default()], &libraries[..]].concat();
+        let finished = tool(lab, &words)?;
+        for library in libraries {
+            contains(&finished, &format!("{library}: written"))?;
+        }
+    }
     Ok(())
 }
 
