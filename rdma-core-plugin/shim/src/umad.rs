@@ -17,6 +17,7 @@ use libc::{c_char, c_int, c_ulong, c_void, iovec};
 use std::ffi::CStr;
 use std::mem::size_of;
 use std::ptr::null_mut;
+use std::time::Duration;
 
 const NOTHING: iovec = iovec {
     iov_base: null_mut(),
@@ -177,10 +178,21 @@ unsafe fn carry(request: &Request, part: iovec, answer: iovec) -> Option<Result<
     }
 }
 
+/// How long a read takes whose device is gone.
+const GONE: Duration = Duration::from_millis(500);
+
+/// OpenSM reads on and on then, and writes a line about each read: gigabytes in minutes.
+#[cold]
+fn linger(fd: c_int) {
+    if !sys::is_nonblocking(fd) {
+        sys::sleep(GONE);
+    }
+}
+
 /// Reads one MAD, or waits for it if the descriptor is a blocking one. One for which `room` is too
 /// small stays, and of a long one the first 256 bytes and the header, with the length that is
 /// needed, are given (`ENOSPC`). `None`: the descriptor is no umad file any more. The error is an
-/// errno.
+/// errno, of a device that is gone `EIO`, which a blocking descriptor is told of after [`GONE`].
 ///
 /// # Safety
 /// `buffer` is writable for `room` bytes, or the kernel finds out that it is not.
@@ -201,7 +213,10 @@ pub(crate) unsafe fn read(
 
         // SAFETY: as the caller promises.
         let len = match unsafe { sys::receive_raw(fd, buffer, room, peek) } {
-            Ok(0) => return Some(Err(libc::EIO)),
+            Ok(0) => {
+                linger(fd);
+                return Some(Err(libc::EIO));
+            }
             Ok(len) => len,
             Err(errno) => return Some(Err(errno)),
         };

@@ -311,6 +311,12 @@ impl Manager {
         )))
     }
 
+    /// How often its log has a word.
+    pub(crate) fn count(&self, word: &str) -> usize {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        log.matches(word).count()
+    }
+
     /// Errors in its log.
     pub(crate) fn errors(&self) -> Vec<String> {
         errors_of(&fs::read_to_string(&self.log).unwrap_or_default())

@@ -33,7 +33,26 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("fabric/robust/partitions enforced by switches", |lab| {
             partitions(lab, "both")
         }),
+        Case::new("fabric/robust/OpenSM outlives its daemon", outlived),
     ]
+}
+
+/// OpenSM reads on whatever a read comes to, and writes a line each time. It is not to fill a disk.
+fn outlived(lab: &mut Lab) -> Ending {
+    /// A line about a read that failed.
+    const LINE: &str = "ERR 5404";
+    /// Reads that take their time bring some four in two seconds, others thousands.
+    const MOST: usize = 20;
+
+    let mut subnet = back_to_back(lab)?;
+    let mut manager = subnet.manage(1, &[])?;
+    subnet.hosts[1].kill_daemon()?;
+    manager.wait_for(LINE)?;
+    std::thread::sleep(Duration::from_secs(2));
+    let lines = manager.count(LINE);
+    expect(lines <= MOST, || format!("{lines} lines in two seconds"))?;
+    manager.stop();
+    Ok(())
 }
 
 /// Data goes on while QP0 and QP1 of one end are flooded; neither does the port go down, nor do its
