@@ -7,7 +7,10 @@
 #include "answers.h"
 #include "endpoint.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <string.h>
+#include <unistd.h>
 
 static bool infiniband(const struct endpoint *e)
 {
@@ -114,4 +117,36 @@ static void detaching_what_is_not_attached(void)
 }
 
 #define T(name) {#name, name, 0}
-PROGRAM(T(queue_pair_in_a_group), T(other_services), T(gid_of_no_group), T(lid_of_no_group), T(detaching_what_is_not_attached))
+static int descriptors(void)
+{
+	DIR *open = opendir("/proc/self/fd");
+	int count = 0;
+
+	CHECK(open, "/proc/self/fd: %s", strerror(errno));
+	while (readdir(open))
+		count++;
+	closedir(open);
+	return count;
+}
+
+// What attaching took is given back, also while the program receives by itself.
+static void left_groups_leave_nothing(void)
+{
+	struct endpoint *e = datagram_endpoint();
+	union ibv_gid gid = group(e, 7);
+	struct ibv_wc wc;
+	int before = descriptors(), after = 0;
+
+	for (int round = 0; round < 60; round++) {
+		CHECK_EQ(ibv_attach_mcast(e->qp, &gid, lid), 0);
+		// The helper is to have armed its receive in some rounds, and to have none in others.
+		for (uint64_t end = now_ms() + round % 3; now_ms() < end;)
+			CHECK_EQ(ibv_poll_cq(e->recv_cq, 1, &wc), 0);
+		CHECK_EQ(ibv_detach_mcast(e->qp, &gid, lid), 0);
+	}
+	for (uint64_t end = now_ms() + 10000; now_ms() < end && (after = descriptors()) > before;)
+		usleep(1000);
+	CHECK(after <= before, "%d descriptors instead of %d", after, before);
+}
+
+PROGRAM(T(queue_pair_in_a_group), T(other_services), T(gid_of_no_group), T(lid_of_no_group), T(detaching_what_is_not_attached), T(left_groups_leave_nothing))

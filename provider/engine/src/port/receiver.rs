@@ -144,7 +144,7 @@ impl<Q> Receiver<Q> {
         }
     }
 
-    /// Ends a group's receiver: whoever waits at the socket is woken, and comes no more.
+    /// Ends a group's receiver: nobody waits at the socket any more, or takes anything off it.
     pub(crate) fn close(&self) {
         self.closed.store(true, Relaxed);
         if let Some(member) = &self.member {

@@ -153,6 +153,13 @@ impl Driver {
         self.turn.is_wanted()
     }
 
+    /// Has the helper take the turn at once, if it is the application's.
+    pub(crate) fn hand_back(&self) {
+        if self.has_helper && self.turn.hand_back() {
+            futex::wake(self.turn.word());
+        }
+    }
+
     /// The application drives, though it waits: until then, at most.
     pub(super) fn polls_until(&self, at: Time) {
         self.polled_at.store(at);

@@ -7,7 +7,6 @@ use ferroce_transport::{AtomicTime, Time};
 use crate::datapath::rx::RxState;
 use crate::datapath::rx::state::{MAX_DATAGRAM, Take};
 use crate::hca::Hca;
-use crate::progress::futex;
 use crate::progress::timers;
 use crate::tuning::{
     BACKLOG_POLLS, MAX_BACKLOG, POLLS_BEFORE_SLEEP, POLLS_BEFORE_TURN, POLLS_BEFORE_YIELD,
@@ -136,8 +135,6 @@ impl Hca {
         self.send_what_waits();
         let driver = &self.driver;
         driver.empty_polls.store(0, Ordering::Relaxed);
-        if driver.has_helper && driver.turn.hand_back() {
-            futex::wake(driver.turn.word());
-        }
+        driver.hand_back();
     }
 }

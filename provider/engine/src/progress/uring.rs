@@ -34,6 +34,16 @@ const GROUP: u16 = 0;
 /// `user_data` of what is not a receiver.
 const WAKE: u64 = u64::MAX;
 const CONTROL_EVENT: u64 = u64::MAX - 1;
+const CANCEL: u64 = u64::MAX - 2;
+
+/// A receiver's receive.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Receive {
+    Idle,
+    Armed,
+    /// Armed, and told to end.
+    Ending,
+}
 
 /// The helper's ring.
 pub(crate) struct Uring {
@@ -42,8 +52,9 @@ pub(crate) struct Uring {
     buffers: Buffers<RECEIVE_BUFFERS, BUFFER>,
     /// Template that every multishot receive refers to.
     message: Box<libc::msghdr>,
-    /// Receivers by descriptor, and whether each one's receive is armed.
-    armed: HashMap<RawFd, (Arc<Receiver<Qp>>, bool)>,
+    /// Receivers by descriptor, and each one's receive, which holds the socket: nobody else closes
+    /// it meanwhile.
+    armed: HashMap<RawFd, (Arc<Receiver<Qp>>, Receive)>,
     wake_armed: bool,
     control_armed: bool,
 }
@@ -107,23 +118,33 @@ impl Uring {
         for receiver in hca.receivers.read().iter() {
             self.armed
                 .entry(receiver.socket.as_raw_fd())
-                .or_insert_with(|| (receiver.clone(), false));
+                .or_insert_with(|| (receiver.clone(), Receive::Idle));
         }
 
-        // One that is closed and armed ends with a completion of its own.
-        self.armed
-            .retain(|_, (r, armed)| *armed || !r.closed.load(Ordering::Relaxed));
-        let idle: Vec<_> = self
-            .armed
-            .iter()
-            .filter(|(_, (_, armed))| !armed)
-            .map(|(fd, _)| *fd)
-            .collect();
+        // One that is closed and armed ends with a completion of its own. That its socket is shut
+        // down does not end it: it finds nothing, as ever.
+        let mut wanted = Vec::new();
+        self.armed.retain(|fd, (receiver, receive)| {
+            let closed = receiver.closed.load(Ordering::Relaxed);
+            match (closed, *receive) {
+                (false, Receive::Idle) => wanted.push((*fd, Receive::Armed)),
+                (true, Receive::Armed) => wanted.push((*fd, Receive::Ending)),
+                _ => {}
+            }
+            !closed || *receive != Receive::Idle
+        });
 
-        for fd in idle {
-            let receive = opcode::RecvMsgMulti::new(Fd(fd), &*self.message, GROUP);
-            self.push(receive.build().user_data(fd as u64))?;
-            self.armed.get_mut(&fd).expect("just listed").1 = true;
+        for (fd, next) in wanted {
+            let entry = match next {
+                Receive::Armed => opcode::RecvMsgMulti::new(Fd(fd), &*self.message, GROUP)
+                    .build()
+                    .user_data(fd as u64),
+                _ => opcode::AsyncCancel::new(fd as u64)
+                    .build()
+                    .user_data(CANCEL),
+            };
+            self.push(entry)?;
+            self.armed.get_mut(&fd).expect("just listed").1 = next;
         }
 
         Ok(())
@@ -175,14 +196,18 @@ impl Uring {
                     self.control_armed = false;
                     hca.control_events();
                 }
+                CANCEL => {}
                 fd => {
-                    let Some((receiver, armed)) = self.armed.get_mut(&(fd as RawFd)) else {
+                    let Some((receiver, receive)) = self.armed.get_mut(&(fd as RawFd)) else {
                         continue;
                     };
 
-                    *armed &= cqueue::more(cqe.flags());
+                    if !cqueue::more(cqe.flags()) {
+                        *receive = Receive::Idle;
+                    }
                     let receiver = receiver.clone();
-                    if receiver.closed.load(Ordering::Relaxed) && !*armed {
+                    let closed = receiver.closed.load(Ordering::Relaxed);
+                    if closed && *receive == Receive::Idle {
                         self.armed.remove(&(fd as RawFd));
                     }
 
@@ -190,6 +215,7 @@ impl Uring {
                     if cqe.result() < 0
                         && cqe.result() != -libc::ENOBUFS
                         && cqe.result() != -libc::EAGAIN
+                        && !closed
                     {
                         outcome = Err(io::Error::from_raw_os_error(-cqe.result()));
                         break;

@@ -181,6 +181,8 @@ impl Group<Qp> {
         }
         let ours = |r: &Arc<Receiver<_>>| self.receivers.iter().any(|o| Arc::ptr_eq(o, r));
         hca.receivers.write().retain(|r| !ours(r));
+        // Its io_uring holds the sockets, and with them the membership, until it looks.
+        hca.driver.hand_back();
         hca.driver.wake();
     }
 }
