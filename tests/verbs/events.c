@@ -121,7 +121,54 @@ static void destroy_takes_unread_events(void)
 	CHECK_EQ(next_event(b->context, 100, NULL), -1);
 }
 
+// A channel's pipe holds 8,192 events and a context's 4,096; each of these comes only once.
+static void more_than_a_pipe_holds(void)
+{
+	enum { MANY = 9000 };
+	static struct ibv_cq *cqs[MANY];
+	static unsigned char seen[MANY];
+	struct ibv_context *context = open_device();
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
+	struct ibv_srq_init_attr shared = {.attr = {.max_wr = 1, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(pd, &shared);
+
+	CHECK(pd && channel && srq, "a domain, a channel and an SRQ: %s", strerror(errno));
+	for (uintptr_t i = 0; i < MANY; i++) {
+		cqs[i] = ibv_create_cq(context, 1, (void *)i, channel, 0);
+		CHECK(cqs[i], "completion queue %d: %s", (int)i, strerror(errno));
+		struct ibv_qp_init_attr init = {
+			.send_cq = cqs[i], .recv_cq = cqs[i], .srq = srq, .cap = {.max_send_wr = 1}, .qp_type = IBV_QPT_RC};
+		struct ibv_qp *qp = ibv_create_qp(pd, &init);
+
+		CHECK(qp, "queue pair %d: %s", (int)i, strerror(errno));
+		CHECK_EQ(ibv_req_notify_cq(cqs[i], 0), 0);
+		CHECK_EQ(set_state(qp, IBV_QPS_ERR), 0);
+
+		struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+
+		post_ok(ibv_post_send(qp, &wr, &bad));
+	}
+
+	for (int i = 0; i < MANY; i++) {
+		struct ibv_cq *cq;
+		void *number;
+
+		CHECK_EQ(ibv_get_cq_event(channel, &cq, &number), 0);
+		CHECK(cq == cqs[(uintptr_t)number] && !seen[(uintptr_t)number]++, "an event that was there before");
+		ibv_ack_cq_events(cq, 1);
+	}
+	for (int i = 0; i < MANY; i++) {
+		struct ibv_async_event event;
+
+		CHECK_EQ(ibv_get_async_event(context, &event), 0);
+		CHECK_EQ(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
+		ibv_ack_async_event(&event);
+	}
+}
+
 PROGRAM({"communication_established", communication_established, 0}, {"access_error", access_error, 0},
 	{"no_event_without_cause", no_event_without_cause, 0},
 	{"destroy_waits_for_acknowledgement", destroy_waits_for_acknowledgement, 0},
-	{"destroy_takes_unread_events", destroy_takes_unread_events, 0})
+	{"destroy_takes_unread_events", destroy_takes_unread_events, 0},
+	{"more_than_a_pipe_holds", more_than_a_pipe_holds, 0})

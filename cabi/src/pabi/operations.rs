@@ -27,11 +27,6 @@ macro_rules! operations {
             /// The names of all fields.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
 
-            /// A table that leaves every default in place.
-            pub const fn empty() -> Self {
-                Operations { $($name: None,)* }
-            }
-
             /// The function that is offered for an operation, which may be one that has no field.
             pub fn slot(&self, name: &str) -> Op {
                 match name {

@@ -67,6 +67,15 @@ pub(crate) unsafe extern "C" fn free_context(context: *mut ibv_context) {
     }
 }
 
+/// libibverbs has read an asynchronous event.
+pub(crate) unsafe extern "C" fn async_event(
+    context: *mut ibv_context,
+    _event: *mut ibv_async_event,
+) {
+    // SAFETY: a context of ours.
+    guard::quietly((), || unsafe { engine(context) }.event_was_read());
+}
+
 pub(crate) unsafe extern "C" fn query_device_ex(
     context: *mut ibv_context,
     input: *const ibv_query_device_ex_input,

@@ -225,6 +225,12 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, entries: c_int, wc: *mu
     polled.0
 }
 
+/// libibverbs has read an event of the queue's channel.
+pub(crate) unsafe extern "C" fn cq_event(cq: *mut ibv_cq) {
+    // SAFETY: a queue of ours, which stays until its events are acknowledged.
+    guard::quietly((), || unsafe { Cq::of(cq) }.engine.event_was_read());
+}
+
 pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
     // SAFETY: a queue of ours.
     let object = unsafe { Cq::of(cq) };

@@ -19,9 +19,11 @@ pub(crate) static OPS: Operations = Operations {
     alloc_parent_domain: Some(parent_domain::alloc_parent_domain),
     alloc_pd: Some(memory::alloc_pd),
     alloc_td: Some(thread_domain::alloc_td),
+    async_event: Some(context::async_event),
     attach_mcast: Some(qp::attach_mcast),
     bind_mw: Some(mw::bind_mw),
     close_xrcd: Some(xrc::close_xrcd),
+    cq_event: Some(cq::cq_event),
     create_ah: Some(ah::create_ah),
     create_cq: Some(cq::create_cq),
     create_cq_ex: Some(cq_ex::create_cq_ex),
@@ -74,7 +76,6 @@ pub(crate) static OPS: Operations = Operations {
     unimport_dm: Some(dm::unimport_dm),
     unimport_mr: Some(mr::unimport_mr),
     unimport_pd: Some(memory::unimport_pd),
-    ..Operations::empty()
 };
 
 /// Gives libibverbs our operations; false if it took them for others.

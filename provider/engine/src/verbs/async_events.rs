@@ -36,10 +36,15 @@ impl AsyncEvents {
         self.fd.as_raw_fd()
     }
 
-    /// Queues an event; `false` if the consumer left thousands unread and it was lost.
-    pub(crate) fn raise(&self, element: u64, event: u32) -> bool {
+    /// Queues an event.
+    pub(crate) fn raise(&self, element: u64, event: u32) {
         let _order = self.order.lock();
-        self.pipe.push(&events::async_record(element, event))
+        self.pipe.push(&events::async_record(element, event));
+    }
+
+    /// The consumer has read one: see [`EventPipe::was_read`].
+    pub(super) fn was_read(&self) {
+        self.pipe.was_read();
     }
 
     /// Takes back the unread ones of the `written` events that name `cookie`; returns how many the

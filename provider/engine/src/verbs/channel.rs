@@ -103,10 +103,14 @@ impl Channel {
     }
 
     /// Queues one event (see [`EventPipe::push`]).
-    pub(crate) fn push(&self, record: &[u8; 8]) -> bool {
-        let pushed = self.pipe.push(record);
+    pub(crate) fn push(&self, record: &[u8; 8]) {
+        self.pipe.push(record);
         self.written.fetch_add(1, Ordering::Release);
-        pushed
+    }
+
+    /// The consumer has read one: see [`EventPipe::was_read`].
+    pub(super) fn was_read(&self) {
+        self.pipe.was_read();
     }
 
     /// Takes unread events back (see [`EventPipe::take_back`]).

@@ -226,9 +226,8 @@ impl Completions {
                 queue.entries.pop();
             } else {
                 self.of.listing.overrun();
-                if !std::mem::replace(&mut queue.overrun, true)
-                    && self.of.events.raise(self.of.cookie, EVENT_CQ_ERR)
-                {
+                if !std::mem::replace(&mut queue.overrun, true) {
+                    self.of.events.raise(self.of.cookie, EVENT_CQ_ERR);
                     queue.events += 1;
                 }
                 return false;
@@ -291,10 +290,16 @@ impl Completions {
     }
 
     fn send_event(&self, queue: &mut Queue) {
-        if let Some(channel) = &self.of.channel
-            && channel.push(&self.of.cookie.to_ne_bytes())
-        {
+        if let Some(channel) = &self.of.channel {
+            channel.push(&self.of.cookie.to_ne_bytes());
             queue.notified += 1;
+        }
+    }
+
+    /// The consumer has read an event of the channel.
+    pub(super) fn event_was_read(&self) {
+        if let Some(channel) = &self.of.channel {
+            channel.was_read();
         }
     }
 

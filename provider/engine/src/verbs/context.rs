@@ -57,6 +57,11 @@ impl Context {
         self.events.fd()
     }
 
+    /// The program has read an asynchronous event.
+    pub fn event_was_read(&self) {
+        self.events.was_read();
+    }
+
     /// Has `call` called for each completion of its queues from now on, by a thread of its own
     /// (`EBUSY`: there is one already, or it is being ended).
     pub fn watch(&self, call: Call) -> Result<()> {

@@ -118,6 +118,11 @@ impl Cq {
         self.completions.capacity()
     }
 
+    /// The program has read an event of the queue's channel.
+    pub fn event_was_read(&self) {
+        self.completions.event_was_read();
+    }
+
     /// Takes up to `wc.len()` completions, oldest first. On an empty queue the caller's thread runs
     /// the engine for a moment.
     #[inline]

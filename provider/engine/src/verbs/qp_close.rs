@@ -143,9 +143,8 @@ impl Qp {
     /// Raises an affiliated asynchronous event.
     pub(crate) fn raise(&self, event: u32) {
         for opener in &mut self.openers.0.lock().openers {
-            if opener.events.raise(opener.cookie, event) {
-                opener.written += 1;
-            }
+            opener.events.raise(opener.cookie, event);
+            opener.written += 1;
         }
     }
 }
