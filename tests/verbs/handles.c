@@ -86,7 +86,7 @@ static void destroyed_while_busy(void)
 	CHECK_EQ(ibv_dereg_mr(a->mr), 0);
 }
 
-// Contexts opened and closed many times, objects left to ibv_close_device or not.
+// Contexts opened and closed many times.
 static void many_contexts(void)
 {
 	for (int i = 0; i < 200; i++) {
@@ -105,5 +105,75 @@ static void many_contexts(void)
 	close_endpoint(b);
 }
 
+// What is left to ibv_close_device ends: nobody reaches its memory any more.
+static void left_to_close_device(void)
+{
+	const struct connection hasty = {.timeout = 8, .retry_cnt = 1};
+	struct endpoint *a = open_endpoint(&(struct options){0}), *b = open_endpoint(&(struct options){0});
+	struct address to_a = address_of(a), to_b = address_of(b);
+
+	connect_endpoint(a, &to_b, &hasty);
+	connect_endpoint(b, &to_a, NULL);
+	memset(a->buffer, 'a', 64);
+	memset(b->buffer, 'b', 64);
+	CHECK_EQ(post(a, 1, IBV_WR_RDMA_WRITE, 0, 64, &to_b, 0, 0), 0);
+	expect_wc(a->send_cq, 1, IBV_WC_SUCCESS);
+	CHECK_EQ(b->buffer[0], 'a');
+
+	CHECK_EQ(ibv_close_device(b->context), 0);
+	memset(a->buffer, 'c', 64);
+	CHECK_EQ(post(a, 2, IBV_WR_RDMA_WRITE, 0, 64, &to_b, 0, 0), 0);
+	expect_wc(a->send_cq, 2, IBV_WC_RETRY_EXC_ERR);
+	CHECK_EQ(b->buffer[0], 'a');
+	close_endpoint(a);
+}
+
+// And it is not counted any more, of whatever kind.
+static void left_many_times(void)
+{
+	union ibv_gid group = {.raw = {[10] = 0xff, [11] = 0xff, [12] = 239, [13] = 9, [14] = 9, [15] = 5}};
+	struct ibv_device_attr_ex limits;
+	struct ibv_context *context = open_device();
+
+	CHECK_EQ(ibv_query_device_ex(context, NULL, &limits), 0);
+	CHECK_EQ(ibv_close_device(context), 0);
+
+	// More queue pairs than a device has, and each time all of its memory.
+	for (int round = 0; round * 1000 <= limits.orig_attr.max_qp; round++) {
+		static char memory[4096];
+
+		context = open_device();
+		struct ibv_pd *pd = ibv_alloc_pd(context);
+		struct ibv_dm *dm = ibv_alloc_dm(context, &(struct ibv_alloc_dm_attr){.length = limits.max_dm_size});
+		struct ibv_cq *cq = ibv_create_cq(context, 1, NULL, NULL, 0);
+		struct ibv_srq *srq = ibv_create_srq(pd, &(struct ibv_srq_init_attr){.attr = {1, 1, 0}});
+		struct ibv_mr *mr = ibv_reg_mr(pd, memory, sizeof(memory), ALL_ACCESS | IBV_ACCESS_MW_BIND);
+		struct ibv_mw *mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+
+		CHECK(pd && dm && cq && srq && mr && mw, "round %d: %s", round, strerror(errno));
+		CHECK(ibv_reg_dm_mr(pd, dm, 0, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ZERO_BASED), "its region");
+
+		struct ibv_qp_init_attr init = {.send_cq = cq, .recv_cq = cq, .cap = {1, 1, 1, 1, 0}, .qp_type = IBV_QPT_UD};
+		struct ibv_qp *qp = NULL;
+
+		for (int i = 0; i < 1000; i++) {
+			init.srq = i % 2 ? srq : NULL;
+			init.qp_type = i % 2 ? IBV_QPT_RC : IBV_QPT_UD;
+			struct ibv_qp *made = ibv_create_qp(pd, &init);
+
+			CHECK(made, "round %d, queue pair %d: %s", round, i, strerror(errno));
+			qp = i % 2 ? qp : made;
+		}
+		CHECK_EQ(ibv_attach_mcast(qp, &group, 0), 0);
+
+		struct ibv_ah_attr to = {.is_global = 1, .port_num = 1};
+
+		CHECK_EQ(ibv_query_gid(context, 1, gid_index(), &to.grh.dgid), 0);
+		to.grh.sgid_index = gid_index();
+		CHECK(ibv_create_ah(pd, &to), "address handle: %s", strerror(errno));
+		CHECK_EQ(ibv_close_device(context), 0);
+	}
+}
+
 #define T(name) {#name, name, 0}
-PROGRAM(T(foreign_queues), T(destroyed_in_use), T(destroyed_while_busy), T(many_contexts))
+PROGRAM(T(foreign_queues), T(destroyed_in_use), T(destroyed_while_busy), T(many_contexts), T(left_to_close_device), T(left_many_times))

@@ -250,5 +250,24 @@ static void device_memory(void)
 }
 
 #define T(name) {#name, name, 0}
+// What is left to ibv_close_device lasts as long as one of the contexts.
+static void ends_with_the_last_context(void)
+{
+	const struct connection hasty = {.timeout = 8, .retry_cnt = 1};
+	struct endpoint *a = open_endpoint(&(struct options){0}), *b = open_endpoint(&(struct options){0});
+	struct address to_a = address_of(a), to_b = address_of(b);
+	struct ibv_context *copy = import_copy(b->context);
+
+	connect_endpoint(a, &to_b, &hasty);
+	connect_endpoint(b, &to_a, NULL);
+	CHECK_EQ(ibv_close_device(b->context), 0);
+	CHECK_EQ(post(a, 1, IBV_WR_RDMA_WRITE, 0, 64, &to_b, 0, 0), 0);
+	expect_wc(a->send_cq, 1, IBV_WC_SUCCESS);
+	CHECK_EQ(ibv_close_device(copy), 0);
+	CHECK_EQ(post(a, 2, IBV_WR_RDMA_WRITE, 0, 64, &to_b, 0, 0), 0);
+	expect_wc(a->send_cq, 2, IBV_WC_RETRY_EXC_ERR);
+	close_endpoint(a);
+}
+
 PROGRAM(T(by_dup), T(by_socket), T(import_of_an_import), T(destroyed_through_the_import), T(foreign_handles),
-	T(foreign_descriptors), T(another_process), T(device_memory))
+	T(foreign_descriptors), T(another_process), T(device_memory), T(ends_with_the_last_context))

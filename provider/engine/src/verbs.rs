@@ -6,6 +6,7 @@ pub(crate) mod ah_table;
 pub(crate) mod arming;
 pub(crate) mod async_events;
 pub(crate) mod channel;
+mod closing;
 pub(crate) mod completions;
 pub(crate) mod context;
 pub(crate) mod cq;

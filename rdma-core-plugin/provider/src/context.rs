@@ -57,6 +57,7 @@ pub(crate) unsafe extern "C" fn free_context(context: *mut ibv_context) {
         command_fd::closed((*context).verbs.context.cmd_fd);
         let _: c_int = guard::run(|| {
             direct::closed(&engine);
+            engine.close();
             drop(engine);
             Ok(0)
         });

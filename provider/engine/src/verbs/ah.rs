@@ -5,6 +5,7 @@
 //! for each lane that sends by it and each slot that it was used for. Nothing is sent from here.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ferroce_control::faults::Verb;
 use ferroce_transport::AddressVector;
@@ -15,6 +16,7 @@ use crate::error::Result;
 use crate::hca::Hca;
 use crate::verbs::ah_table::Target;
 use crate::verbs::context::Pd;
+use crate::verbs::handles::Kind;
 use crate::verbs::route::Route;
 
 /// An address handle.
@@ -23,6 +25,7 @@ pub struct Ah {
     av: AddressVector,
     handle: u32,
     cookie: u32,
+    gone: AtomicBool,
 }
 
 impl Pd {
@@ -51,12 +54,16 @@ impl Ah {
         }))?;
 
         pd.add_user();
-        Ok(Arc::new(Ah {
+        let ah = Arc::new(Ah {
             pd: pd.clone(),
             av: *av,
             handle,
             cookie,
-        }))
+            gone: AtomicBool::new(false),
+        });
+        let shared = pd.context().shared();
+        shared.add(Kind::AddressHandle, handle, &ah);
+        Ok(ah)
     }
 
     /// Where it leads.
@@ -76,15 +83,26 @@ impl Ah {
     }
 }
 
-impl Drop for Ah {
-    fn drop(&mut self) {
+impl Ah {
+    pub(super) fn destroy(&self) {
+        if self.gone.swap(true, Ordering::Relaxed) {
+            return;
+        }
         // What waits may go by it.
-        let hca = self.pd.context().hca();
-        for lane in hca.all_lanes() {
+        let context = self.pd.context();
+        for lane in context.hca().all_lanes() {
             lane.send_what_waits();
         }
-        hca.ahs.write().remove(self.handle);
+        // Its number may be another's as soon as it is out of the table.
+        context.shared().forget(Kind::AddressHandle, self.handle);
+        context.hca().ahs.write().remove(self.handle);
         self.pd.remove_user();
+    }
+}
+
+impl Drop for Ah {
+    fn drop(&mut self) {
+        self.destroy();
     }
 }
 

@@ -12,7 +12,7 @@ use crate::hca::Hca;
 use crate::instrument::watch::{Call, Watch};
 use crate::verbs::async_events::AsyncEvents;
 use crate::verbs::channel::Channels;
-use crate::verbs::handles::Handles;
+use crate::verbs::handles::{Handles, Kind};
 use crate::verbs::limits;
 
 /// An opened device: its own asynchronous event queue on the process's shared [`Hca`].
@@ -41,6 +41,7 @@ impl Context {
     ) -> Result<Arc<Context>> {
         let events = AsyncEvents::open()?;
         hca.tell_events_to(&events);
+        shared.opened();
         Ok(Arc::new(Context {
             hca,
             events,
@@ -112,6 +113,7 @@ impl Context {
             .take(limits::MAX_PD, "protection domains")?;
 
         let domain = Arc::new(Domain {
+            hca: self.hca.clone(),
             handle: self.hca.new_handle(),
             users: AtomicU32::new(0),
             gone: AtomicBool::new(false),
@@ -122,7 +124,7 @@ impl Context {
             })),
         });
 
-        self.shared.add(domain.handle, &domain);
+        self.shared.add(Kind::Domain, domain.handle, &domain);
         Ok(Pd::view(self, domain))
     }
 }
@@ -135,6 +137,7 @@ pub struct Pd {
 
 /// What all views of a protection domain share.
 pub(crate) struct Domain {
+    hca: Arc<Hca>,
     handle: u32,
     users: AtomicU32,
     gone: AtomicBool,
@@ -150,6 +153,7 @@ impl Pd {
     pub fn share(self: &Arc<Self>) -> Arc<Pd> {
         self.add_user();
         let domain = Arc::new(Domain {
+            hca: self.context.hca.clone(),
             handle: self.handle(),
             users: AtomicU32::new(0),
             gone: AtomicBool::new(false),
@@ -205,18 +209,26 @@ impl Pd {
             return Err(Error::Busy("protection domain"));
         }
 
-        if !self.domain.gone.swap(true, Ordering::Relaxed) {
-            if let Some(listing) = &self.domain.listing {
-                listing.remove();
-            }
-            if let Some(base) = &self.domain.base {
-                base.remove_user();
-            } else {
-                self.context.shared.forget(self.handle());
-                self.context.hca.count.pd.give_back();
-            }
+        // One that shares another's has no entry: its handle is the other's.
+        if self.domain.base.is_none() {
+            self.context.shared.forget(Kind::Domain, self.handle());
         }
-
+        self.domain.end();
         Ok(())
+    }
+}
+
+impl Domain {
+    pub(super) fn end(&self) {
+        if self.gone.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if let Some(listing) = &self.listing {
+            listing.remove();
+        }
+        match &self.base {
+            Some(base) => base.remove_user(),
+            None => self.hca.count.pd.give_back(),
+        }
     }
 }

@@ -14,6 +14,7 @@ use crate::verbs::completions::{Completions, Fixed, Moderation};
 use crate::verbs::context::{Context, Pd};
 use crate::verbs::entries::{Entry, Lent};
 use crate::verbs::events::Delivered;
+use crate::verbs::handles::Kind;
 use crate::verbs::limits;
 use crate::verbs::wc::Wc;
 
@@ -97,13 +98,15 @@ impl Context {
             listing: hca.objects.enter(listed(self, init.cqe)),
         };
 
-        Ok(Arc::new(Cq {
+        let cq = Arc::new(Cq {
             context: self.clone(),
             lane,
             completions: Completions::new(of, init.cqe, init.memory),
             pd: init.pd,
             destroyed: AtomicBool::new(false),
-        }))
+        });
+        self.shared().add(Kind::CompletionQueue, cq.handle(), &cq);
+        Ok(cq)
     }
 }
 
@@ -203,6 +206,8 @@ impl Cq {
 
         let delivered = self.completions.end();
         if !self.destroyed.swap(true, Ordering::Relaxed) {
+            let shared = self.context.shared();
+            shared.forget(Kind::CompletionQueue, self.handle());
             self.completions.unlist();
             self.context.hca().count.cq.give_back();
             if let Some(pd) = &self.pd {

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use crate::error::{Error, Result};
 use crate::memory::guard;
 use crate::verbs::context::Context;
+use crate::verbs::handles::Kind;
 
 /// Copies begin and end at multiples of this, as with devices that are reached by words.
 const WORD: u64 = 4;
@@ -61,7 +62,7 @@ impl Context {
             handle: self.hca().new_handle(),
             life: Mutex::default(),
         });
-        self.shared().add(dm.handle(), &dm);
+        self.shared().add(Kind::DeviceMemory, dm.handle(), &dm);
         Ok(dm)
     }
 }
@@ -149,7 +150,8 @@ impl Dm {
             return Err(Error::Busy("device memory"));
         }
         if !std::mem::replace(&mut life.gone, true) {
-            self.context.shared().forget(self.handle);
+            let shared = self.context.shared();
+            shared.forget(Kind::DeviceMemory, self.handle);
             self.context.hca().device_memory.give_back(self.len);
         }
         Ok(())

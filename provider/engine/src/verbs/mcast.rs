@@ -70,6 +70,11 @@ impl Qp {
         Ok(())
     }
 
+    /// The groups that it is attached to, each by its GID and LID.
+    pub(super) fn groups_of(&self) -> Vec<([u8; 16], u16)> {
+        self.groups.lock().clone()
+    }
+
     /// Ends the attachment with this GID and this LID (`EINVAL` if there is none).
     pub fn detach_mcast(self: &Arc<Self>, gid: [u8; 16], lid: u16) -> Result<()> {
         let absent = Error::Invalid("the queue pair is not attached to this multicast group");

@@ -16,6 +16,7 @@ use crate::memory::paging;
 use crate::memory::persist;
 use crate::verbs::context::Pd;
 use crate::verbs::dm::Dm;
+use crate::verbs::handles::Kind;
 use crate::verbs::limits;
 
 /// The length of a region that is the whole address space (`SIZE_MAX`).
@@ -195,7 +196,8 @@ impl Pd {
             handle: hca.new_handle(),
             listing: hca.objects.enter(listed(self, key, len)),
         });
-        self.context().shared().add(mr.handle(), &mr);
+        let shared = self.context().shared();
+        shared.add(Kind::Region, mr.handle(), &mr);
         Ok(mr)
     }
 }
@@ -320,7 +322,8 @@ impl Mr {
             dm.remove_user();
         }
         life.backing = Backing::Null;
-        life.pd.context().shared().forget(self.handle);
+        let shared = life.pd.context().shared();
+        shared.forget(Kind::Region, self.handle);
         life.pd.remove_user();
         Ok(())
     }

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::memory::keys;
 use crate::memory::window::{MwType, Window};
 use crate::verbs::context::Pd;
+use crate::verbs::handles::Kind;
 
 /// A memory window.
 pub struct Mw {
@@ -44,6 +45,9 @@ impl Mw {
     pub fn dealloc(&self) {
         if !self.gone.swap(true, Ordering::Relaxed) {
             let hca = self.pd.context().hca();
+            // Its number may be another's as soon as it is out of the table.
+            let shared = self.pd.context().shared();
+            shared.forget(Kind::Window, self.index);
             hca.keys.write().remove_window(self.index);
             self.pd.remove_user();
         }
@@ -61,12 +65,14 @@ impl Pd {
             .write()
             .insert_window(|rkey| Window::new(kind, self.handle(), rkey))?;
         self.add_user();
-        Ok(Arc::new(Mw {
+        let mw = Arc::new(Mw {
             pd: self.clone(),
             kind,
             index: keys::index(rkey),
             rkey,
             gone: AtomicBool::new(false),
-        }))
+        });
+        self.context().shared().add(Kind::Window, mw.index, &mw);
+        Ok(mw)
     }
 }

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::progress::timers;
 use crate::verbs::context::Context;
 use crate::verbs::events::Delivered;
+use crate::verbs::handles::Kind;
 use crate::verbs::openers::Opener;
 use crate::verbs::qp::Qp;
 use crate::verbs::xrc::Xrcd;
@@ -44,6 +45,8 @@ impl Qp {
         }
 
         xrcd.add_user()?;
+        let shared = xrcd.context().shared();
+        shared.add(Kind::QueuePair, number, &qp);
         list.openers.push(Opener {
             events: xrcd.context().events().clone(),
             xrcd: Some(xrcd.clone()),
@@ -69,6 +72,7 @@ impl Qp {
         }
 
         let mut list = self.openers.0.lock();
+        self.forget_opener(&list.openers, cookie);
         list.ending |= list.openers.len() == 1;
         let ending = list.ending;
         drop(list);
@@ -90,6 +94,33 @@ impl Qp {
         }
 
         Ok(Delivered { comp: 0, events })
+    }
+
+    /// An opener leaves: its context has the queue pair no more, unless another opener's is the same.
+    /// Before the end, after which the number may be another's.
+    fn forget_opener(&self, openers: &[Opener<Xrcd>], cookie: u64) {
+        let Some(leaving) = openers.iter().find(|opener| opener.cookie == cookie) else {
+            return;
+        };
+        let context = self.context_of(leaving);
+        let has = |opener: &&Opener<Xrcd>| self.context_of(opener).shares_with(context);
+        if openers.iter().filter(has).count() == 1 {
+            context.shared().forget(Kind::QueuePair, self.number);
+        }
+    }
+
+    fn context_of<'a>(&'a self, opener: &'a Opener<Xrcd>) -> &'a Arc<Context> {
+        opener
+            .xrcd
+            .as_ref()
+            .map_or(&self.context, |xrcd| xrcd.context())
+    }
+
+    /// The cookies of the openers whose contexts are such.
+    pub(super) fn opened_by(&self, contexts: impl Fn(&Context) -> bool) -> Vec<u64> {
+        let list = self.openers.0.lock();
+        let such = list.openers.iter().filter(|o| contexts(self.context_of(o)));
+        such.map(|opener| opener.cookie).collect()
     }
 
     /// Takes it out of the tables, and its last ACK to the peer.

@@ -18,6 +18,7 @@ use crate::tuning::EARLY_BYTES;
 use crate::verbs::completions::Completions;
 use crate::verbs::context::{Context, Pd};
 use crate::verbs::cq::Cq;
+use crate::verbs::handles::Kind;
 use crate::verbs::limits;
 use crate::verbs::openers::Openers;
 use crate::verbs::qp::{Inner, Qp};
@@ -181,6 +182,7 @@ impl Qp {
         })?;
 
         qp.enter();
+        context.shared().add(Kind::QueuePair, qp.number, &qp);
         Ok(qp)
     }
 

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::verbs::context::{Context, Pd};
 use crate::verbs::cq::Cq;
 use crate::verbs::events::Delivered;
+use crate::verbs::handles::Kind;
 use crate::verbs::limits;
 use crate::verbs::shared_requests::{Fixed, Serves, SharedRequests, SrqAttr};
 use crate::verbs::tag_matching::{TagMatching, TagOp};
@@ -102,12 +103,15 @@ impl Pd {
             xrcd.domain().add_srq(&requests);
         }
 
-        Ok(Arc::new(Srq {
+        let srq = Arc::new(Srq {
             pd: self.clone(),
             xrcd,
             requests,
             destroyed: AtomicBool::new(false),
-        }))
+        });
+        let shared = self.context().shared();
+        shared.add(Kind::SharedQueue, srq.handle(), &srq);
+        Ok(srq)
     }
 }
 
@@ -211,6 +215,8 @@ impl Srq {
             if let Some(completions) = self.requests.serves().completions() {
                 completions.remove_user();
             }
+            let shared = self.pd.context().shared();
+            shared.forget(Kind::SharedQueue, self.handle());
             self.requests.unlist();
             hca.forget_srq_number(self.number());
             self.pd.remove_user();

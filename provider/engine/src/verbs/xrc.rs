@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::hca::Hca;
 use crate::verbs::context::Context;
 use crate::verbs::descriptor;
+use crate::verbs::handles::Kind;
 use crate::verbs::limits;
 use crate::verbs::qp::Qp;
 use crate::verbs::shared_requests::SharedRequests;
@@ -123,13 +124,15 @@ impl Xrcd {
         };
 
         drop(domains);
-        Ok(Arc::new(Xrcd {
+        let xrcd = Arc::new(Xrcd {
             context: context.clone(),
             domain,
             handle: hca.new_handle(),
             users: AtomicU32::new(0),
             closed: Mutex::new(false),
-        }))
+        });
+        context.shared().add(Kind::XrcDomain, xrcd.handle, &xrcd);
+        Ok(xrcd)
     }
 
     /// A number that identifies this opening in the process.
@@ -146,6 +149,7 @@ impl Xrcd {
         }
 
         if !std::mem::replace(&mut *closed, true) {
+            self.context.shared().forget(Kind::XrcDomain, self.handle);
             let mut domains = self.hca().domains.lock();
             if let Some(i) = domains
                 .iter()
