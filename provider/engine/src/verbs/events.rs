@@ -26,8 +26,8 @@ pub struct Delivered {
 }
 
 /// The engine's own, non-blocking way into a pipe that carries records of `N` bytes, and what the
-/// pipe has no room for: it holds thousands of records, and there may be tens of thousands of queues
-/// and queue pairs, each with an event that comes only once.
+/// pipe has no room for: it holds thousands of records, and there may be tens of thousands of
+/// queues and queue pairs, each with an event that comes only once.
 pub(crate) struct EventPipe<const N: usize> {
     end: Mutex<End<N>>,
     /// Whether records wait for room, readable without the lock.

@@ -96,8 +96,8 @@ impl Qp {
         Ok(Delivered { comp: 0, events })
     }
 
-    /// An opener leaves: its context has the queue pair no more, unless another opener's is the same.
-    /// Before the end, after which the number may be another's.
+    /// An opener leaves: its context has the queue pair no more, unless another opener's is the
+    /// same. Before the end, after which the number may be another's.
     fn forget_opener(&self, openers: &[Opener<Xrcd>], cookie: u64) {
         let Some(leaving) = openers.iter().find(|opener| opener.cookie == cookie) else {
             return;
