@@ -13,6 +13,7 @@ pub(crate) mod line;
 pub(crate) mod load;
 pub(crate) mod losses;
 pub(crate) mod machine;
+pub(crate) mod manager;
 pub(crate) mod marks;
 pub(crate) mod netns;
 pub(crate) mod rxe;

@@ -2,7 +2,8 @@
 
 use crate::harness::case::Stop;
 use crate::lab::Lab;
-use crate::lab::subnet::{Manager, Subnet};
+use crate::lab::manager::Manager;
+use crate::lab::subnet::Subnet;
 
 /// `ibstat` says so of a port that may carry data.
 pub(super) const ACTIVE: &str = "State: Active";

@@ -6,7 +6,8 @@ use super::rdma_cm;
 use crate::harness::case::expect;
 use crate::harness::case::{Case, Ending, Stop};
 use crate::lab::Lab;
-use crate::lab::subnet::{Manager, Subnet, address_at};
+use crate::lab::manager::Manager;
+use crate::lab::subnet::{Subnet, address_at};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
