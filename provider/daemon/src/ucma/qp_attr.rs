@@ -74,9 +74,10 @@ impl Ucma {
 
         let ack_timeout = id.ack_timeout;
 
-        // The initiator's QP of an XRC pair only sends, the target's only receives.
-        let sends = id.qp_type != qp_type::XRC_RECV;
-        let receives = id.qp_type != qp_type::XRC_SEND;
+        // The initiator's QP of an XRC pair only sends, the target's only receives. Of UC nothing is
+        // answered: it has neither half's attributes.
+        let sends = matches!(id.qp_type, qp_type::RC | qp_type::XRC_SEND);
+        let receives = matches!(id.qp_type, qp_type::RC | qp_type::XRC_RECV);
         let refused = errno;
         match state {
             qp_state::INIT => {
@@ -101,9 +102,12 @@ impl Ucma {
             }
             qp_state::RTS => {
                 let rts = self.cm.qp_rts(cm).map_err(refused)?;
-                attr.qp_attr_mask = mask::STATE | mask::SQ_PSN | mask::TIMEOUT;
+                attr.qp_attr_mask = mask::STATE | mask::SQ_PSN;
                 attr.sq_psn = rts.sq_psn;
-                attr.timeout = ack_timeout.unwrap_or(rts.timeout);
+                if sends || receives {
+                    attr.qp_attr_mask |= mask::TIMEOUT;
+                    attr.timeout = ack_timeout.unwrap_or(rts.timeout);
+                }
                 if sends {
                     attr.qp_attr_mask |= mask::RETRY_CNT | mask::RNR_RETRY | mask::MAX_QP_RD_ATOMIC;
                     attr.retry_cnt = rts.retry_count;

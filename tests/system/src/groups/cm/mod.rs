@@ -39,6 +39,7 @@ pub(crate) const PROGRAMS: &[&str] = &[
     "cm_killed",
     "cm_options",
     "cm_refused",
+    "cm_unreliable",
 ];
 
 pub(crate) fn cases() -> Vec<Case> {
