@@ -37,6 +37,17 @@ pub(crate) struct Route {
     pub(crate) flow_label: u32,
 }
 
+impl Address {
+    /// Whether both are the same port's: with a GRH by the GID, else by the LID.
+    pub(crate) fn is_same_port(&self, other: &Address) -> bool {
+        match (&self.grh, &other.grh) {
+            (None, None) => self.lid == other.lid,
+            (Some(one), Some(other)) => one.gid == other.gid,
+            _ => false,
+        }
+    }
+}
+
 /// A MAD to be sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing {

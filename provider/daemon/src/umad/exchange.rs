@@ -3,17 +3,16 @@
 
 use std::time::{Duration, Instant};
 
-use ferroce_cabi::umad::{ib_user_mad_hdr, ib_user_mad_hdr_old};
+use ferroce_cabi::umad::ib_user_mad_hdr;
 use ferroce_fabric::rmpp::{self, Progress, Receiver, Sender};
 use ferroce_wire::mad::{self, Mad, MadHeader};
 use rustix::io::Errno;
 
 use super::agents::Agents;
-use super::headers::{address_of, header_fields, header_of};
+use super::headers::{address_of, header_of};
+use super::send::Send;
 use crate::mads::{Incoming, Outgoing};
 
-/// How long a segment's answer may take if nobody says otherwise.
-const SEGMENT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a message may take to come in, and how long its end is remembered for repetitions.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(40);
 /// How long after its end a message that came is remembered, if there is room.
@@ -22,21 +21,6 @@ const LINGER: Duration = Duration::from_secs(5);
 const MAX_RECEIVING: usize = 256;
 /// The most sends under way, of all agents.
 const MAX_SENDS: usize = 1 << 16;
-
-/// A send that is not over.
-#[derive(Debug)]
-struct Send {
-    agent: u32,
-    tid: u64,
-    class: u8,
-    to: Outgoing,
-    /// The message goes in segments.
-    segments: Option<Sender>,
-    /// A response is awaited for so long after each sending.
-    timeout: Option<Duration>,
-    retries: u32,
-    deadline: Instant,
-}
 
 /// A message on its way in.
 #[derive(Debug)]
@@ -99,10 +83,9 @@ impl Exchanges {
         let own_rmpp = entry.wants.user_rmpp
             && rmpp::has_header(mad_header.class)
             && rmpp::is_active(&message);
-        let same = |send: &Send| {
-            send.agent == agent && send.tid == mad_header.tid && send.class == mad_header.class
-        };
-        if !own_rmpp && self.sends.iter().any(same) {
+        let to = address_of(header);
+        let duplicate = |send: &Send| send.agent == agent && send.is_duplicate(&mad_header, &to);
+        if !own_rmpp && self.sends.iter().any(duplicate) {
             return Err(Errno::INVAL);
         }
 
@@ -121,10 +104,11 @@ impl Exchanges {
             agent,
             tid: mad_header.tid,
             class: mad_header.class,
+            response: mad_header.is_response(),
             to: Outgoing {
                 port: entry.wants.port,
                 qpn: entry.wants.qpn.into(),
-                to: address_of(header),
+                to,
                 mad: first,
             },
             segments,
@@ -270,12 +254,10 @@ impl Exchanges {
         now: Instant,
         out: &mut Output,
     ) {
-        let index = self.sends.iter().position(|send| {
-            send.agent == agent
-                && send.tid == header.tid
-                && send.class == header.class
-                && send.segments.is_some()
-        });
+        let index = self
+            .sends
+            .iter()
+            .position(|send| send.agent == agent && send.is_answered_by(header, &incoming.from));
         let Some(index) = index else { return };
         let send = &mut self.sends[index];
         let Some(sender) = &mut send.segments else {
@@ -340,55 +322,5 @@ impl Exchanges {
     pub(crate) fn remove(&mut self, agent: u32) {
         self.sends.retain(|send| send.agent != agent);
         self.receiving.retain(|receiving| receiving.agent != agent);
-    }
-}
-
-impl Send {
-    /// Sends, and sets the time for the next look.
-    fn go(&mut self, now: Instant, out: &mut Output) {
-        let wait = match &mut self.segments {
-            Some(sender) => {
-                while let Some(mad) = sender.next() {
-                    out.mads.push(Outgoing {
-                        mad,
-                        ..self.to.clone()
-                    });
-                }
-                self.timeout
-                    .map_or(SEGMENT_TIMEOUT, |t| t.min(SEGMENT_TIMEOUT))
-            }
-            None => {
-                out.mads.push(self.to.clone());
-                self.timeout.unwrap_or(SEGMENT_TIMEOUT)
-            }
-        };
-
-        self.deadline = now + wait;
-    }
-
-    /// What the agent is told: the header of its MAD, and the status.
-    fn timed_out(&self, file: u64, id: u32) -> Delivery {
-        let mut bytes = self.to.mad[..mad::HEADER_LEN].to_vec();
-        if let Some(header) = self.segments.as_ref().and_then(Sender::header) {
-            let mut mad = [0; mad::LEN];
-            header.emit(&mut mad);
-            bytes.copy_from_slice(&mad[..mad::HEADER_LEN]);
-        }
-
-        let mut header = ib_user_mad_hdr {
-            old: ib_user_mad_hdr_old {
-                id,
-                ..header_fields(&self.to.to)
-            },
-            pkey_index: self.to.to.pkey_index,
-            reserved: [0; 6],
-        };
-
-        header.old.status = Errno::TIMEDOUT.raw_os_error().unsigned_abs();
-        Delivery {
-            file,
-            header,
-            bytes,
-        }
     }
 }

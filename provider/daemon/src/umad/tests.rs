@@ -172,6 +172,45 @@ fn a_long_response_goes_in_segments_and_comes_whole() {
 }
 
 #[test]
+fn responses_with_the_same_number_go_to_their_requesters() {
+    let (agents, _, server) = agents();
+    let (mut exchanges, mut out) = (Exchanges::default(), Output::default());
+    let now = Instant::now();
+    let mut response = request(0x92, 9);
+    response[24..27].copy_from_slice(&[1, 1, 1]);
+    response.resize(3000, 0);
+    let to = |lid: u16, gid: Option<u8>| {
+        let mut header = header(0, 0);
+        header.old.lid = lid.into();
+        header.old.grh_present = gid.is_some().into();
+        header.old.gid[15] = gid.unwrap_or_default();
+        header
+    };
+
+    // A LID, another, and two GIDs behind the first.
+    let ends = [to(1, None), to(2, None), to(1, Some(1)), to(1, Some(2))];
+    for header in &ends {
+        exchanges
+            .send(&agents, server, header, &response, now, &mut out)
+            .unwrap();
+        exchanges
+            .send(&agents, server, header, &response, now, &mut out)
+            .unwrap_err();
+    }
+
+    // One of them stops its own, and the others go on.
+    let begun = std::mem::take(&mut out.mads);
+    let mut stop = arrives(begun.into_iter().find(|mad| mad.to.lid == 2).unwrap());
+    stop.mad[3] = 0x12;
+    stop.mad[25] = 3;
+    exchanges.receive(&agents, server, &stop, now, &mut out);
+    for header in ends {
+        let sent = exchanges.send(&agents, server, &header, &response, now, &mut out);
+        assert_eq!(sent.is_ok(), header.old.lid.get() == 2);
+    }
+}
+
+#[test]
 fn messages_that_have_come_make_room_for_others() {
     let (agents, client, _) = agents();
     let (mut exchanges, mut out) = (Exchanges::default(), Output::default());
