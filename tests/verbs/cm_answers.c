@@ -330,9 +330,33 @@ static void depths_are_the_peers_turned_round(void)
 	CHECK_EQ(attr.max_rd_atomic, 3);
 }
 
+// Whether READs are answered is known from the own request on.
+static void a_request_says_whether_reads_are_answered(void)
+{
+	static const int reads = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	struct rdma_event_channel *server = new_channel(), *client = new_channel();
+	struct sockaddr_in address = own_address(0);
+	struct ibv_qp_attr attr;
+
+	listener_on(server, &address);
+	for (int resources = 0; resources <= 4; resources += 4) {
+		struct rdma_cm_id *active = resolved(client, &address);
+		struct rdma_conn_param param = parameters();
+
+		param.responder_resources = resources;
+		CHECK(!rdma_connect(active, &param), "rdma_connect: %s", strerror(errno));
+		CHECK_EQ(attributes(active, IBV_QPS_INIT, &attr), 0);
+		CHECK_EQ(attr.qp_access_flags, IBV_ACCESS_REMOTE_WRITE | (resources ? reads : 0));
+		CHECK_EQ(rdma_destroy_id(requested(server)), 0);
+		expect_event(client, RDMA_CM_EVENT_REJECTED, 28);
+		CHECK_EQ(rdma_destroy_id(active), 0);
+	}
+}
+
 #define T(name) {#name, name, 0}
 PROGRAM(T(options_count_at_once), T(refused_requests_have_no_way_on), T(requests_taken_back_have_no_way_on),
 	T(connections_that_ended_have_no_way_on), T(a_new_id_has_nothing_of_an_old_one), T(answers_move_with_their_id),
 	T(copies_of_a_channel_are_the_channel), T(a_child_is_told_nothing),
 	T(events_stay_when_there_is_no_place_for_them), T(events_of_others_stay_in_order),
-	T(a_request_that_is_taken_makes_room), T(depths_are_the_peers_turned_round))
+	T(a_request_that_is_taken_makes_room), T(depths_are_the_peers_turned_round),
+	T(a_request_says_whether_reads_are_answered))

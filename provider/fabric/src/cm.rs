@@ -127,6 +127,17 @@ impl Cm {
         self.owned(id).ok().map(|conn| &conn.to)
     }
 
+    /// How many READs and ATOMICs the QP of a connection answers at a time: what our REQ says, until
+    /// the peer's part is known.
+    ///
+    /// # Errors
+    /// [`CmError::NoSuchId`], [`CmError::WrongState`] after the connection's end.
+    pub fn responder_resources(&self, id: CmId) -> Result<u8, CmError> {
+        let states = [State::RequestSent, State::RequestAcknowledged];
+        let asked = self.owned_in(id, &states).map(|conn| &conn.link);
+        Ok(asked.or_else(|_| self.link(id))?.responder_resources)
+    }
+
     /// What the QP of a connection needs to become ready to receive.
     ///
     /// # Errors

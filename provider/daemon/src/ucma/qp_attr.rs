@@ -1,7 +1,6 @@
 //! `INIT_QP_ATTR`: the attributes with which a program takes its QP from state to state.
 
 use ferroce_cabi::ucma::ib_uverbs_qp_attr;
-use ferroce_fabric::cm::{self, CmId};
 use rustix::io::Errno;
 
 use super::datagram::{address, set_qkey};
@@ -84,7 +83,7 @@ impl Ucma {
                 attr.qp_attr_mask =
                     mask::STATE | mask::ACCESS_FLAGS | mask::PKEY_INDEX | mask::PORT;
                 attr.qp_access_flags = access::REMOTE_WRITE;
-                if self.responds_to_reads(cm)? {
+                if self.cm.responder_resources(cm).map_err(refused)? > 0 {
                     attr.qp_access_flags |= access::REMOTE_READ | access::REMOTE_ATOMIC;
                 }
             }
@@ -119,19 +118,6 @@ impl Ucma {
         }
 
         Ok(attr)
-    }
-
-    /// Whether a connection's QP is to answer READs, as far as is known by now. `EINVAL`: the
-    /// connection is over.
-    fn responds_to_reads(&self, cm: CmId) -> Result<bool, Errno> {
-        match self.cm.state(cm) {
-            Some(cm::State::RequestSent | cm::State::RequestAcknowledged) => Ok(false),
-            _ => self
-                .cm
-                .qp_rtr(cm)
-                .map(|rtr| rtr.max_dest_rd_atomic > 0)
-                .map_err(errno),
-        }
     }
 }
 
