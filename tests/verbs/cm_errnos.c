@@ -122,6 +122,28 @@ static void families_are_not_mixed(void)
 	CHECK_EQ(rdma_destroy_id(id), 0);
 }
 
+// An address that no device leads to leaves an id bound as it was: a wildcard's port is still all
+// its own, and it may listen there.
+static void a_wildcard_stays_one(void)
+{
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *id = new_id(channel), *other = new_id(channel);
+	struct sockaddr_in6 any = {.sin6_family = AF_INET6}, to = {
+		.sin6_family = AF_INET6, .sin6_port = htons(7), .sin6_addr = IN6ADDR_LOOPBACK_INIT,
+	};
+
+	CHECK(!rdma_bind_addr(id, (struct sockaddr *)&any), "rdma_bind_addr: %s", strerror(errno));
+	own = own_address(0);
+	own.sin_port = rdma_get_src_port(id);
+	MINUS_ONE(rdma_bind_addr(other, to_itself()), EADDRNOTAVAIL);
+	CHECK(!rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, TIMEOUT_MS), "rdma_resolve_addr: %s", strerror(errno));
+	expect_event(channel, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
+	MINUS_ONE(rdma_bind_addr(other, to_itself()), EADDRNOTAVAIL);
+	CHECK(!rdma_listen(id, 1), "rdma_listen: %s", strerror(errno));
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	CHECK_EQ(rdma_destroy_id(other), 0);
+}
+
 static void the_listening_side(void)
 {
 	struct rdma_cm_id *id;
@@ -384,5 +406,5 @@ static void endpoints(void)
 }
 
 #define T(name) {#name, name, 0}
-PROGRAM(T(a_new_id), T(what_is_no_id_or_event), T(families_are_not_mixed), T(the_listening_side), T(both_ends_of_a_connection),
-	T(news_of_a_connection), T(what_refuses_a_request), T(datagram_services), T(endpoints))
+PROGRAM(T(a_new_id), T(what_is_no_id_or_event), T(families_are_not_mixed), T(a_wildcard_stays_one), T(the_listening_side),
+	T(both_ends_of_a_connection), T(news_of_a_connection), T(what_refuses_a_request), T(datagram_services), T(endpoints))

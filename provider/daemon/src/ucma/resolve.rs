@@ -77,7 +77,7 @@ impl Ucma {
             src: addr,
             any,
             dst,
-            dst_any: dst.is_zero() || dst.is_loopback(),
+            dst_any: names_nobody(&dst),
             reuse: id.reuse,
             afonly: id.afonly.unwrap_or(v4),
             listening: false,
@@ -131,7 +131,9 @@ impl Ucma {
             return Err(Errno::INVAL);
         }
 
+        // What fails leaves the id bound as it was: a wildcard's port is still all its own.
         let status = match source(id, &dst, host) {
+            Ok(_) if u32::from(id.space) == RDMA_PS_IPOIB => Errno::INVAL.raw_os_error(),
             Ok(entry) => {
                 if id.any {
                     let port = id.src.port();
@@ -146,10 +148,8 @@ impl Ucma {
                 }
 
                 id.gid_index = Some(entry.index);
-                match u32::from(id.space) {
-                    RDMA_PS_IPOIB => Errno::INVAL.raw_os_error(),
-                    _ => 0,
-                }
+                id.state = State::AddrResolved;
+                0
             }
             // No device leads there, which the kernel finds out later than that no route does.
             Err(Errno::NODEV) => Errno::NODEV.raw_os_error(),
@@ -157,15 +157,12 @@ impl Ucma {
         };
 
         id.dst = dst;
-        let (port, src) = (id.port, id.src);
-        if status == 0 {
-            id.state = State::AddrResolved;
-        }
-
+        let (port, src, any) = (id.port, id.src, id.any);
+        let dst_any = status != 0 && names_nobody(&dst);
         if let Some(port) = port {
             self.ports.update(port, handle, |owner| {
-                (owner.src, owner.any) = (src, false);
-                (owner.dst, owner.dst_any) = (dst, false);
+                (owner.src, owner.any) = (src, any);
+                (owner.dst, owner.dst_any) = (dst, dst_any);
             });
         }
 
@@ -276,6 +273,11 @@ impl Ucma {
         id.state = State::Listen;
         Ok(())
     }
+}
+
+/// Whether a destination is nobody in particular.
+fn names_nobody(dst: &Addr) -> bool {
+    dst.is_zero() || dst.is_loopback()
 }
 
 /// What an unbound id is bound to on its way to a destination.
