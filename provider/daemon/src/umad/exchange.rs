@@ -105,6 +105,7 @@ impl Exchanges {
             tid: mad_header.tid,
             class: mad_header.class,
             response: mad_header.is_response(),
+            header: *header,
             to: Outgoing {
                 port: entry.wants.port,
                 qpn: entry.wants.qpn.into(),

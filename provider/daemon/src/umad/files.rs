@@ -53,7 +53,10 @@ impl File {
     /// Puts a MAD where the program reads it. `true`: some must wait until the program has read.
     pub(super) fn put(&mut self, mut header: ib_user_mad_hdr, mad: &[u8]) -> bool {
         let len = self.header_len();
-        header.old.length = (len + mad.len()) as u32;
+        // What is given back with an error has the program's own header.
+        if header.old.status == 0 {
+            header.old.length = (len + mad.len()) as u32;
+        }
         if self.bytes_waiting + len + mad.len() > MAX_WAITING {
             tracing::debug!("a program does not read its MADs");
             return !self.waiting.is_empty();

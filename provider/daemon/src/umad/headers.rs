@@ -25,7 +25,7 @@ pub(super) fn address_of(header: &ib_user_mad_hdr) -> Address {
 }
 
 /// What a header says of a far end.
-pub(super) fn header_fields(address: &Address) -> ib_user_mad_hdr_old {
+fn header_fields(address: &Address) -> ib_user_mad_hdr_old {
     let mut old = ib_user_mad_hdr_old {
         qpn: address.qpn.into(),
         lid: address.lid.into(),

@@ -3,13 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use ferroce_cabi::umad::{ib_user_mad_hdr, ib_user_mad_hdr_old};
+use ferroce_cabi::umad::ib_user_mad_hdr;
 use ferroce_fabric::rmpp::Sender;
 use ferroce_wire::mad::{self, MadHeader};
 use rustix::io::Errno;
 
 use super::exchange::{Delivery, Output};
-use super::headers::header_fields;
 use crate::mads::{Address, Outgoing};
 
 /// How long a segment's answer may take if nobody says otherwise.
@@ -23,6 +22,8 @@ pub(super) struct Send {
     pub(super) class: u8,
     /// It is a response itself.
     pub(super) response: bool,
+    /// As the program wrote it, which gets it back with the status.
+    pub(super) header: ib_user_mad_hdr,
     pub(super) to: Outgoing,
     /// The message goes in segments.
     pub(super) segments: Option<Sender>,
@@ -71,7 +72,7 @@ impl Send {
         self.deadline = now + wait;
     }
 
-    /// What the agent is told: the header of its MAD, and the status.
+    /// What the agent is told: the headers that it wrote, and the status.
     pub(super) fn timed_out(&self, file: u64, id: u32) -> Delivery {
         let mut bytes = self.to.mad[..mad::HEADER_LEN].to_vec();
         if let Some(header) = self.segments.as_ref().and_then(Sender::header) {
@@ -80,15 +81,8 @@ impl Send {
             bytes.copy_from_slice(&mad[..mad::HEADER_LEN]);
         }
 
-        let mut header = ib_user_mad_hdr {
-            old: ib_user_mad_hdr_old {
-                id,
-                ..header_fields(&self.to.to)
-            },
-            pkey_index: self.to.to.pkey_index,
-            reserved: [0; 6],
-        };
-
+        let mut header = self.header;
+        header.old.id = id;
         header.old.status = Errno::TIMEDOUT.raw_os_error().unsigned_abs();
         Delivery {
             file,

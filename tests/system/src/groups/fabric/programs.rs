@@ -87,14 +87,21 @@ fn dumps(lab: &mut Lab) -> Ending {
     Ok(())
 }
 
-/// What the stock programs do not ask of umad, by a C program: see `tests/verbs/umad_files.c`.
+/// What the stock programs do not ask of umad, by C programs: see `tests/verbs/umad_files.c` and
+/// `umad_abi.c`.
 fn files(lab: &mut Lab) -> Ending {
-    let program = cprogram::compile_plain("umad_files", &["-libumad"])?;
+    let programs = [
+        cprogram::compile_plain("umad_files", &["-libumad"])?,
+        cprogram::compile_plain("umad_abi", &[""; 0])?,
+    ];
     let mut subnet = back_to_back(lab)?;
     let _manager = subnet.manage(0, &[])?;
     subnet.wait_for(1, &["ibstat"], ACTIVE)?;
-    let program = program.display().to_string();
-    subnet.expect(1, &[&program], &["ok\n"]).map(drop)
+    for program in programs {
+        let program = program.display().to_string();
+        subnet.expect(1, &[&program], &["ok\n"])?;
+    }
+    Ok(())
 }
 
 /// A MAD goes out with the P_Key of the index that its program names, and is delivered with the
