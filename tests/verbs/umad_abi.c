@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// umad as the kernel's header file has it, where libibumad shows it otherwise: a MAD without a
-// response comes back with the header that was written. Run on a port that has a LID; prints one
+// umad as the kernel's header file has it, where libibumad shows it otherwise: registration of the
+// second kind brings the new header and tells which flags there are, and a MAD without a response
+// comes back with the header that was written. Run on a port that has a LID; prints one
 // line and exits with 0 if all is as with the kernel.
 
 #include "umad_check.h"
@@ -32,6 +33,16 @@ static int opened(void)
 
 	CHECK(fd >= 0);
 	return fd;
+}
+
+static uint16_t own_lid(void)
+{
+	FILE *file = fopen("/sys/class/infiniband/ferroce0/ports/1/lid", "r");
+	unsigned lid;
+
+	CHECK(file && fscanf(file, "%x", &lid) == 1 && lid);
+	fclose(file);
+	return lid;
 }
 
 static uint32_t registered(int fd)
@@ -85,8 +96,53 @@ static void given_back(void)
 	close(fd);
 }
 
+/* The header of a file is that of the first registration. */
+static void headers(void)
+{
+	struct ib_user_mad_reg_req2 request = {.qpn = 1, .mgmt_class = PERFORMANCE, .mgmt_class_version = 1};
+	int second = opened(), first = opened();
+	struct umad asked, got;
+	size_t old = sizeof(struct ib_user_mad_hdr_old);
+
+	CHECK(ioctl(second, IB_USER_MAD_REGISTER_AGENT2, &request) == 0);
+	CHECK(ioctl(second, IB_USER_MAD_ENABLE_PKEY) == -1 && errno == EINVAL);
+	asked = question(request.id, own_lid());
+	CHECK(write(second, &asked, sizeof(asked)) == sizeof(asked));
+	CHECK(answer(second, &got, sizeof(got)) == sizeof(got));
+	CHECK(got.header.status == 0 && got.header.length == sizeof(got));
+	CHECK(got.mad[1] == PERFORMANCE && got.mad[3] == METHOD_GET_RESP);
+	close(second);
+
+	asked = question(registered(first), own_lid());
+	CHECK(ioctl(first, IB_USER_MAD_REGISTER_AGENT2, &request) == 0);
+	memmove((char *)&asked + old, asked.mad, sizeof(asked.mad));
+	CHECK(write(first, &asked, old + sizeof(asked.mad)) == (ssize_t)(old + sizeof(asked.mad)));
+	CHECK(answer(first, &got, sizeof(got)) == (ssize_t)(old + sizeof(got.mad)));
+	CHECK(got.header.status == 0 && ((uint8_t *)&got)[old + 3] == METHOD_GET_RESP);
+	close(first);
+}
+
+static void refusals(void)
+{
+	struct ib_user_mad_reg_req2 request = {.qpn = 1, .flags = 0x81, .oui = 0xff000000};
+	int fd = opened();
+
+	CHECK(ioctl(fd, IB_USER_MAD_REGISTER_AGENT2, &request) == -1 && errno == EINVAL);
+	CHECK(request.flags == IB_USER_MAD_REG_FLAGS_CAP);
+	/* Whose MADs are wanted is asked with a class alone. */
+	request.flags = 0;
+	request.mgmt_class = 0x31;
+	request.mgmt_class_version = 1;
+	CHECK(ioctl(fd, IB_USER_MAD_REGISTER_AGENT2, &request) == -1 && errno == EINVAL);
+	request.mgmt_class = 0;
+	CHECK(ioctl(fd, IB_USER_MAD_REGISTER_AGENT2, &request) == 0);
+	close(fd);
+}
+
 int main(void)
 {
+	headers();
+	refusals();
 	given_back();
 	puts("ok");
 	return 0;

@@ -20,7 +20,8 @@ pub(super) struct File {
     pub(super) port: u8,
     /// The agents' transaction numbers, by their ids.
     pub(super) agents: [Option<u32>; MAX_AGENTS],
-    /// `IB_USER_MAD_ENABLE_PKEY` was said: headers are the new ones.
+    /// Headers are the new ones, as `IB_USER_MAD_ENABLE_PKEY` was said, or
+    /// `IB_USER_MAD_REGISTER_AGENT2` first of all.
     pub(super) pkeys: bool,
     /// An agent was registered, or something else done.
     pub(super) used: bool,

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::agents::Registration;
-use super::server::{Answer, Server};
+use super::server::{Answer, Refusal, Server};
 
 impl Server {
     /// Carries out an ioctl of a program's file.
@@ -18,7 +18,7 @@ impl Server {
         match number {
             IB_USER_MAD_ENABLE_PKEY => {
                 if file.used {
-                    return Err(Errno::INVAL);
+                    return Err(Errno::INVAL.into());
                 }
                 file.pkeys = true;
                 Ok(Vec::new())
@@ -44,10 +44,22 @@ impl Server {
             IB_USER_MAD_REGISTER_AGENT2 => {
                 let mut request =
                     ib_user_mad_reg_req2::read_from_bytes(argument).map_err(|_| Errno::FAULT)?;
-                let [_, oui @ ..] = request.oui.to_be_bytes();
-                let bad_flags = request.flags & !IB_USER_MAD_REG_FLAGS_CAP != 0;
-                if request.qpn > 1 || bad_flags || request.oui > 0xff_ffff {
-                    return Err(Errno::INVAL);
+                if request.qpn > 1 {
+                    return Err(Errno::INVAL.into());
+                }
+
+                if request.flags & !IB_USER_MAD_REG_FLAGS_CAP != 0 {
+                    request.flags = IB_USER_MAD_REG_FLAGS_CAP;
+                    return Err(Refusal {
+                        errno: Errno::INVAL,
+                        bytes: request.as_bytes().to_vec(),
+                    });
+                }
+
+                // Without a class nothing unsolicited comes, and nobody asks for whose.
+                let [too_much, oui @ ..] = request.oui.to_be_bytes();
+                if request.mgmt_class != 0 && too_much != 0 {
+                    return Err(Errno::INVAL.into());
                 }
 
                 let [low, high] = request.method_mask;
@@ -62,7 +74,11 @@ impl Server {
                     user_rmpp: request.flags & IB_USER_MAD_USER_RMPP != 0,
                 };
 
+                let used = file.used;
                 request.id = self.register(inode, wants)?;
+                if !used && let Some(file) = self.files.get_mut(&inode) {
+                    file.pkeys = true;
+                }
                 Ok(request.as_bytes().to_vec())
             }
             IB_USER_MAD_UNREGISTER_AGENT => {
@@ -73,7 +89,7 @@ impl Server {
                 self.exchanges.remove(agent);
                 Ok(Vec::new())
             }
-            _ => Err(Errno::NOTTY),
+            _ => Err(Errno::NOTTY.into()),
         }
     }
 

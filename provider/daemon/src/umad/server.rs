@@ -61,7 +61,25 @@ pub(crate) struct Server {
     buffer: Box<[u8]>,
 }
 
-pub(super) type Answer = Result<Vec<u8>, Errno>;
+/// What a program's argument is to be, or why nothing comes of what it asked.
+pub(super) type Answer = Result<Vec<u8>, Refusal>;
+
+/// Why a program is refused something.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) errno: Errno,
+    /// What its argument is to be, if that says more.
+    pub(super) bytes: Vec<u8>,
+}
+
+impl From<Errno> for Refusal {
+    fn from(errno: Errno) -> Self {
+        Self {
+            errno,
+            bytes: Vec::new(),
+        }
+    }
+}
 
 impl Service for Server {
     fn next_timeout(&self) -> Option<Instant> {
@@ -190,10 +208,8 @@ impl Server {
 
         let mut descriptor = None;
         let mut open = |opened: Result<OwnedFd, Errno>| {
-            opened.map(|fd| {
-                descriptor = Some(fd);
-                Vec::new()
-            })
+            descriptor = Some(opened?);
+            Ok(Vec::new())
         };
 
         let known = self.files.contains_key(&head.channel);
@@ -211,7 +227,9 @@ impl Server {
         self.deliver(around);
         match answer {
             Ok(bytes) => self.reply(session, 0, &bytes, descriptor.as_ref()),
-            Err(errno) => self.reply(session, -errno.raw_os_error(), &[], None),
+            Err(Refusal { errno, bytes }) => {
+                self.reply(session, -errno.raw_os_error(), &bytes, None)
+            }
         }
     }
 
@@ -322,7 +340,7 @@ impl Server {
         let file = self.files.get(&inode).ok_or(Errno::BADF)?;
         let len = file.header_len();
         if bytes.len() < len + LEAST_MAD {
-            return Err(Errno::INVAL);
+            return Err(Errno::INVAL.into());
         }
         let (front, message) = bytes.split_at(len);
         let mut header = ib_user_mad_hdr::default();
