@@ -249,7 +249,9 @@ constants! {
         RDMA_NLDEV_ATTR_MAX_RANGE = 92,
         /// u8: 1, registered memory survives `fork` as it is.
         RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK = 93,
-        /// u8: 1, this counter may be switched.
+        /// u32: the counter's place among those of its port.
+        RDMA_NLDEV_ATTR_STAT_HWCOUNTER_INDEX = 94,
+        /// u8, of counters that can be switched alone: 1, it is on.
         RDMA_NLDEV_ATTR_STAT_HWCOUNTER_DYNAMIC = 95,
     }
 }

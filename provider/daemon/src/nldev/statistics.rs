@@ -34,8 +34,9 @@ pub(super) fn of_port(
 ) -> Result<Attributes, Refusal> {
     let of = request.u32(RDMA_NLDEV_ATTR_STAT_RES)?;
     if of.is_none() {
-        let port = port_of(view, request)?;
-        return Ok(counters(view, port, with_value));
+        let mut out = handle(view, port_of(view, request)?);
+        table(&mut out, view.hw_counters(), with_value);
+        return Ok(out);
     }
 
     if of == Some(RDMA_NLDEV_ATTR_RES_MR.into()) {
@@ -60,24 +61,17 @@ pub(super) fn of_port(
     Ok(out)
 }
 
-/// Which counters there are, and whether they may be switched.
+/// Which counters there are. None can be switched, which what it does not say means.
 pub(super) fn status(view: &impl View, request: &Request<'_>) -> Result<Attributes, Refusal> {
-    let port = port_of(view, request)?;
-    Ok(counters(view, port, |entry, (name, _)| {
+    let mut out = handle(view, port_of(view, request)?);
+    let numbered = (0..).zip(view.hw_counters());
+    let indices = numbered.map(|(index, (name, _))| (name, index));
+    table(&mut out, indices, |entry, (name, index)| {
         entry
             .text(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME, name)
-            .u8(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_DYNAMIC, 0);
-    }))
-}
-
-fn counters(
-    view: &impl View,
-    port: u8,
-    describe: impl Fn(&mut Attributes, (&'static str, u64)),
-) -> Attributes {
-    let mut out = handle(view, port);
-    table(&mut out, view.hw_counters(), describe);
-    out
+            .u32(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_INDEX, index as u32);
+    });
+    Ok(out)
 }
 
 fn table(

@@ -26,6 +26,28 @@ fn counters_are_named() {
 }
 
 #[test]
+fn counters_have_their_places_and_none_can_be_switched() {
+    let port = (RDMA_NLDEV_ATTR_PORT_INDEX, 1);
+    let status = asked(&request(
+        RDMA_NLDEV_CMD_STAT_GET_STATUS,
+        0,
+        &[OURS, port],
+        &[],
+    ));
+    let mut table = value(&status[0][HEADER..], RDMA_NLDEV_ATTR_STAT_HWCOUNTERS).unwrap();
+    for (place, name) in [(0, &b"rcvd_pkts\0"[..]), (1, b"lifespan\0")] {
+        let entry = value(table, RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY).unwrap();
+        let of = |kind| value(entry, kind);
+        assert_eq!(of(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME), Some(name));
+        let index = number(entry, RDMA_NLDEV_ATTR_STAT_HWCOUNTER_INDEX);
+        assert_eq!(index, Some(place));
+        assert_eq!(of(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_DYNAMIC), None);
+        table = &table[4 + entry.len()..];
+    }
+    assert!(table.is_empty());
+}
+
+#[test]
 fn each_queue_pair_has_a_counter_of_its_own_that_stays() {
     let get = RDMA_NLDEV_CMD_STAT_GET;
     let port = (RDMA_NLDEV_ATTR_PORT_INDEX, 1);

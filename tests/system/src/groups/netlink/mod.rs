@@ -144,12 +144,17 @@ fn refused(lab: &mut Lab) -> Ending {
     only(&listed(host, &dir, &["dev"])?).map(drop)
 }
 
-/// `rdma statistic` has the numbers of the daemon.
+/// `rdma statistic` has the numbers of the daemon, of counters of which none can be switched.
 fn counters(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let port = lab.port();
     let site = lab.site(Place::OneDaemon)?;
     let host = site.server();
+    let optional = listed(host, &dir, &["statistic", "mode", "supported"])?;
+    if !optional.is_empty() {
+        return Err(Stop::fail(format!("optional: {optional:?}")));
+    }
+
     let before = counted(host, &dir)?;
     let command = || {
         let mut command = host.run("ib_write_bw");
