@@ -136,12 +136,17 @@ pub(crate) unsafe fn bind(
 /// The process's number is a socket's port number, unless it is taken; then it is one that no
 /// process has.
 fn bind_anywhere(fd: c_int) -> Result<(), c_int> {
+    // Numbers that are taken leave their errno behind.
+    let before = sys::errno();
     let process = ferroce_process::owner();
     let others = (1..=u32::from(u16::MAX)).map(|n| 0u32.wrapping_sub(4096).wrapping_sub(n));
     for port in std::iter::once(process).chain(others) {
         match sys::bind_abstract(fd, &port_name(port)) {
             Err(libc::EADDRINUSE) => {}
-            done => return done,
+            done => {
+                sys::set_errno(before);
+                return done;
+            }
         }
     }
     Err(libc::EADDRINUSE)

@@ -176,6 +176,12 @@ fn netlink_of_rdma_looks_like_netlink() {
         CHECK(bind(fd, (void *)&own, sizeof own) == 0);
         own.nl_pid++;
         CHECK(bind(fd, (void *)&own, sizeof own) == -1 && errno == EINVAL);
+        // That the process's number is taken is no error of the next one's.
+        int other = socket(AF_NETLINK, SOCK_RAW, 20);
+        errno = 0;
+        CHECK(other >= 0 && bind(other, (void *)&nl, sizeof nl) == 0 && errno == 0);
+        CHECK(getsockname(other, (void *)&own, &len) == 0 && own.nl_pid > 0xffff0000);
+        CHECK(close(other) == 0);
 
         char big[64] = { 0 }, small[16];
         CHECK(sendto(fd, big, sizeof big, 0, (void *)&nl, sizeof nl) == sizeof big);
