@@ -127,8 +127,8 @@ impl Cm {
         self.owned(id).ok().map(|conn| &conn.to)
     }
 
-    /// How many READs and ATOMICs the QP of a connection answers at a time: what our REQ says, until
-    /// the peer's part is known.
+    /// How many READs and ATOMICs the QP of a connection answers at a time: what our REQ says,
+    /// until the peer's part is known.
     ///
     /// # Errors
     /// [`CmError::NoSuchId`], [`CmError::WrongState`] after the connection's end.
