@@ -17,6 +17,7 @@ use libc::{c_char, c_int, c_ulong, c_void, iovec};
 use std::ffi::CStr;
 use std::mem::size_of;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 const NOTHING: iovec = iovec {
@@ -178,13 +179,19 @@ unsafe fn carry(request: &Request, part: iovec, answer: iovec) -> Option<Result<
     }
 }
 
-/// How long a read takes whose device is gone.
+/// How many reads of a process whose device is gone fail at once, and how long each takes after
+/// them.
+const PROMPT: u32 = 8;
 const GONE: Duration = Duration::from_millis(500);
 
-/// OpenSM reads on and on then, and writes a line about each read: gigabytes in minutes.
+/// OpenSM reads on and on then, and writes a line about each read: gigabytes in minutes. Its
+/// descriptors do not block, as all of libibumad's; but there is nothing else to come.
 #[cold]
-fn linger(fd: c_int) {
-    if !sys::is_nonblocking(fd) {
+fn linger() {
+    static FAILED: AtomicU32 = AtomicU32::new(0);
+    if FAILED.load(Ordering::Relaxed) < PROMPT {
+        FAILED.fetch_add(1, Ordering::Relaxed);
+    } else {
         sys::sleep(GONE);
     }
 }
@@ -192,7 +199,7 @@ fn linger(fd: c_int) {
 /// Reads one MAD, or waits for it if the descriptor is a blocking one. One for which `room` is too
 /// small stays, and of a long one the first 256 bytes and the header, with the length that is
 /// needed, are given (`ENOSPC`). `None`: the descriptor is no umad file any more. The error is an
-/// errno, of a device that is gone `EIO`, which a blocking descriptor is told of after [`GONE`].
+/// errno, of a device that is gone `EIO`, after [`GONE`] from the ninth time on.
 ///
 /// # Safety
 /// `buffer` is writable for `room` bytes, or the kernel finds out that it is not.
@@ -214,7 +221,7 @@ pub(crate) unsafe fn read(
         // SAFETY: as the caller promises.
         let len = match unsafe { sys::receive_raw(fd, buffer, room, peek) } {
             Ok(0) => {
-                linger(fd);
+                linger();
                 return Some(Err(libc::EIO));
             }
             Ok(len) => len,

@@ -73,8 +73,8 @@ impl Ucma {
 
         let ack_timeout = id.ack_timeout;
 
-        // The initiator's QP of an XRC pair only sends, the target's only receives. Of UC nothing
-        // is answered: it has neither half's attributes.
+        // The initiator's QP of an XRC pair only sends, the target's only receives. UC, of which
+        // nothing is answered, has neither half's attributes.
         let sends = matches!(id.qp_type, qp_type::RC | qp_type::XRC_SEND);
         let receives = matches!(id.qp_type, qp_type::RC | qp_type::XRC_RECV);
         let refused = errno;
