@@ -70,25 +70,33 @@ fn variables(
     preload: Option<OsString>,
     drivers: Option<OsString>,
 ) -> [Variable; 3] {
-    let preload = preload.and_then(|old| {
-        without(&old, &PRELOAD_SEPARATORS, |item| {
-            is_shim(item) && item != libraries.shim
-        })
-    });
-
-    let drivers = drivers.and_then(|old| {
-        without(&old, &DRIVER_SEPARATORS, |item| {
-            is_driver(item) && item != libraries.driver
-        })
-    });
-
-    let preload = appended(preload, &libraries.shim, &PRELOAD_SEPARATORS);
-    let drivers = appended(drivers, &libraries.driver, &DRIVER_SEPARATORS);
+    let preload = preload_with(libraries, preload);
+    let drivers = drivers_with(libraries, drivers);
     [
         ("LD_PRELOAD", Some(preload)),
         ("RDMAV_DRIVERS", Some(drivers)),
         ("FERROCE_RUNTIME_DIR", Some(dir.path().into())),
     ]
+}
+
+/// `LD_PRELOAD` with the shim, and without those of other builds.
+pub(crate) fn preload_with(libraries: &Libraries, preload: Option<OsString>) -> OsString {
+    let others = preload.and_then(|old| {
+        without(&old, &PRELOAD_SEPARATORS, |item| {
+            is_shim(item) && item != libraries.shim
+        })
+    });
+    appended(others, &libraries.shim, &PRELOAD_SEPARATORS)
+}
+
+/// `RDMAV_DRIVERS` with the driver, and without those of other devices, which may have gone.
+pub(crate) fn drivers_with(libraries: &Libraries, drivers: Option<OsString>) -> OsString {
+    let others = drivers.and_then(|old| {
+        without(&old, &DRIVER_SEPARATORS, |item| {
+            is_driver(item) && item != libraries.driver
+        })
+    });
+    appended(others, &libraries.driver, &DRIVER_SEPARATORS)
 }
 
 /// The variables without what [`set`] has put there; needs neither daemon nor libraries, which may

@@ -4,16 +4,16 @@ use std::env;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-use ferroce_control::{Client, RuntimeDir};
+use ferroce_control::{Client, ControlError, RuntimeDir};
 use rustix::io::{Errno, FdFlags};
 use rustix::process::Resource;
 
 use crate::arguments::Run;
 use crate::daemon;
-use crate::env::{DRIVER_SEPARATORS, PRELOAD_SEPARATORS};
+use crate::env::{drivers_with, preload_with};
 use crate::error::Error;
 use crate::libibverbs::Libibverbs;
-use crate::libraries::{self, appended};
+use crate::libraries::{self, Libraries};
 use crate::program::Program;
 use crate::sanitizer;
 
@@ -23,16 +23,15 @@ const OUT_OF_THE_WAY: i32 = 100;
 
 /// Starts the daemon if there is none, and executes the program.
 pub(crate) fn run(dir: &RuntimeDir, run: &Run) -> Result<ExitCode, Error> {
-    let mut client = daemon::ensure(dir, run.idle_exit)?;
-    let libraries = libraries::find(dir)?;
-    keep_daemon(&mut client)?;
+    let mut kept = kept_daemon(dir, run);
+    // It was about to leave: then there is another soon.
+    if matches!(kept, Err(Error::Control(ControlError::Closed))) {
+        kept = kept_daemon(dir, run);
+    }
+    let libraries = kept?;
     warn_if_unserved();
     let (program, arguments) = run.command.split_first().unwrap_or_else(|| unreachable!());
-    let preload = appended(
-        env::var_os("LD_PRELOAD"),
-        &libraries.shim,
-        &PRELOAD_SEPARATORS,
-    );
+    let preload = preload_with(&libraries, env::var_os("LD_PRELOAD"));
 
     let file = Program::find(program);
     let sanitizer = sanitizer::of(file.as_ref());
@@ -41,8 +40,7 @@ pub(crate) fn run(dir: &RuntimeDir, run: &Run) -> Result<ExitCode, Error> {
         None => preload,
     };
 
-    let drivers = env::var_os("RDMAV_DRIVERS");
-    let drivers = appended(drivers, &libraries.driver, &DRIVER_SEPARATORS);
+    let drivers = drivers_with(&libraries, env::var_os("RDMAV_DRIVERS"));
     let options = sanitizer.options(env::var_os("TSAN_OPTIONS"));
     if let Some(warning) = file.as_ref().and_then(Program::warning) {
         eprintln!("ferroce: {warning}");
@@ -79,6 +77,14 @@ fn out_of_the_way() -> i32 {
         i32::try_from(limit).unwrap_or(i32::MAX) - 1
     });
     highest.min(OUT_OF_THE_WAY)
+}
+
+/// The libraries of the device, whose daemon stays as long as the program.
+fn kept_daemon(dir: &RuntimeDir, run: &Run) -> Result<Libraries, Error> {
+    let mut client = daemon::ensure(dir, run.idle_exit)?;
+    let libraries = libraries::find(dir)?;
+    keep_daemon(&mut client)?;
+    Ok(libraries)
 }
 
 /// Leaves something open in the program that keeps the daemon, so that one that goes when it is

@@ -120,6 +120,20 @@ fn first_uses_at_once_start_one_daemon() {
 }
 
 #[test]
+fn who_comes_while_the_daemon_leaves_gets_another() {
+    let Some(place) = Place::new() else { return };
+    place.configure();
+    for _ in 0..5 {
+        assert!(place.output(&["run", "--", "true"]).status.success());
+        let mut down = place.ferroce(&["down"]).spawn().unwrap();
+        let output = place.output(&["run", "--", "true"]);
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(text(&output.stderr), "");
+        assert!(down.wait().unwrap().success());
+    }
+}
+
+#[test]
 fn programs_that_cannot_be_run_have_the_usual_status() {
     let Some(place) = Place::new() else { return };
     place.configure();
