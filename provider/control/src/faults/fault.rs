@@ -251,8 +251,8 @@ pub enum Unfit {
         /// Of what.
         option: &'static str,
     },
-    /// A name is too long.
-    #[error("a program's name has {MAX_NAME} bytes at most")]
+    /// A name is too long, or there is none.
+    #[error("a program's name has 1 to {MAX_NAME} bytes")]
     Name,
 }
 
@@ -322,7 +322,7 @@ impl Fault {
             return Err(Unfit::Zero { option });
         }
         match &whom.program {
-            Some(name) if name.len() > MAX_NAME => Err(Unfit::Name),
+            Some(name) if name.is_empty() || name.len() > MAX_NAME => Err(Unfit::Name),
             _ => Ok(()),
         }
     }
@@ -378,8 +378,9 @@ impl Whom {
     /// daemon's, has no number.
     pub fn includes(&self, program: &str, pid: u32) -> bool {
         let name = self.program.as_deref().is_none_or(|wanted| {
-            let known = wanted.as_bytes();
-            program.as_bytes() == &known[..known.len().min(COMM)] || program == wanted
+            // Cut in the middle of a character, what is left of that is shown as none.
+            let kept = &wanted.as_bytes()[..wanted.len().min(COMM)];
+            program == String::from_utf8_lossy(kept) || program == wanted
         });
         name && self.pid.is_none_or(|wanted| wanted == pid)
     }

@@ -239,6 +239,8 @@ fn programs_are_known_by_what_the_kernel_keeps_of_their_names() {
     assert!(whom("ib_write_bw", None).includes("ib_write_bw", 7));
     assert!(!whom("ib_write", None).includes("ib_write_bw", 7));
     assert!(whom("ibv_rc_pingpong_long", None).includes("ibv_rc_pingpong", 7));
+    // Of two bytes the kernel keeps one.
+    assert!(whom("abcdefghijklmn\u{e9}", None).includes("abcdefghijklmn\u{fffd}", 7));
     assert!(!whom("ib_write_bw", Some(8)).includes("ib_write_bw", 7));
     assert!(Whom::default().includes("", 0));
 }

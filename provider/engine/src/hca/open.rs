@@ -112,7 +112,9 @@ impl Hca {
     fn connect(dir: &RuntimeDir, tables: Tables) -> Result<Arc<Hca>> {
         guard::install();
         let mut control = Client::connect(dir)?;
-        let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
+        // The kernel cuts it in the middle of a character.
+        let name = std::fs::read("/proc/self/comm").unwrap_or_default();
+        let name = String::from_utf8_lossy(&name);
         let attachment = control.attach(name.trim_end())?;
         let gids = control.gids()?;
         let ports = match attachment.device.ib_ports {

@@ -52,8 +52,8 @@ pub(crate) struct Capture {
     #[arg(long)]
     pub both: bool,
 
-    /// Keep so many bytes of each packet, from the transport header on [default: all]
-    #[arg(long, value_name = "BYTES", default_value_t = WHOLE, hide_default_value = true)]
+    /// Keep so many bytes of each packet, 12 or more, from the transport header on [default: all]
+    #[arg(long, value_name = "BYTES", default_value_t = WHOLE, hide_default_value = true, value_parser = clap::value_parser!(u32).range(12..))]
     pub snaplen: u32,
 
     /// End after so many packets
