@@ -72,12 +72,27 @@ impl Stay {
     }
 
     fn idle_deadline(&self) -> Option<Instant> {
-        Some(self.idle_since? + self.idle_exit?)
+        // A time that the clock does not have does not come.
+        self.idle_since?.checked_add(self.idle_exit?)
     }
 }
 
 impl Service for Stay {
     fn next_timeout(&self) -> Option<Instant> {
         self.idle_deadline().into_iter().chain(self.leave_at).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_the_clock_does_not_have_does_not_come() {
+        let now = Instant::now();
+        let ends = |idle_exit| Stay::new(Some(idle_exit), now).next_timeout();
+        let hour = Duration::from_secs(3600);
+        assert_eq!(ends(hour), Some(now + hour));
+        assert_eq!(ends(Duration::MAX), None);
     }
 }

@@ -8,12 +8,12 @@ use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use goblin::elf::Elf;
 use goblin::elf::header::{ET_DYN, ET_EXEC};
-use rustix::fs::StatVfsMountFlags;
+use rustix::fs::{OFlags, StatVfsMountFlags};
 
 const SET_UID: u32 = 0o4000;
 const SET_GID: u32 = 0o2000;
@@ -56,7 +56,15 @@ impl Program {
     /// being executed.
     pub(crate) fn find(name: &OsStr) -> Option<Self> {
         let path = path_of(name)?;
-        let mut file = File::open(&path).ok()?;
+        // Who opens a FIFO would wait for its other end.
+        let mut file = File::options()
+            .read(true)
+            .custom_flags(OFlags::NONBLOCK.bits() as i32)
+            .open(&path)
+            .ok()?;
+        if !file.metadata().ok()?.is_file() {
+            return None;
+        }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).ok()?;
         Some(Self { path, file, bytes })
@@ -231,5 +239,14 @@ mod tests {
             assert_eq!(Program::find(name).unwrap().blind(), None);
         }
         assert!(Program::find("no such program".as_ref()).is_none());
+    }
+
+    #[test]
+    fn nobody_waits_at_a_fifo() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("fifo");
+        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).unwrap();
+        assert!(Program::find(path.as_os_str()).is_none());
     }
 }

@@ -100,12 +100,13 @@ pub(crate) fn table(header: &[&str]) -> Table {
     table
 }
 
-/// The table's text without the spaces at the ends of its lines.
+/// The table's text without the spaces around its lines.
 pub(crate) fn trimmed(table: &Table) -> String {
-    table
-        .lines()
-        .map(|line| line.trim().to_owned() + "\n")
-        .collect()
+    let bare = |line: String| {
+        let line = line.strip_prefix(' ').unwrap_or(&line);
+        line.trim_end().to_owned() + "\n"
+    };
+    table.lines().map(bare).collect()
 }
 
 fn describe(status: &Status, dir: &RuntimeDir) -> String {
@@ -222,6 +223,13 @@ pub(crate) fn printed(text: impl AsRef<[u8]>) -> Result<bool, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cells_that_are_empty_keep_their_place() {
+        let mut rows = table(&["PROGRAM", "PID"]);
+        rows.add_row(["", "75"]).add_row(["rping", "7"]);
+        assert_eq!(trimmed(&rows), "PROGRAM  PID\n         75\nrping    7\n");
+    }
 
     #[test]
     fn durations_are_short() {

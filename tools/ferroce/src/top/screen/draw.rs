@@ -102,7 +102,8 @@ fn heading(state: &State) -> String {
     let report = &state.report;
     let sum = |of: fn(&crate::top::report::Rates) -> f64| {
         let rates = report.queue_pairs.iter().filter_map(|qp| qp.rates.as_ref());
-        short(rates.map(of).sum())
+        // Of nothing the sum of floats is -0.
+        short(rates.map(of).fold(0.0, std::ops::Add::add))
     };
 
     let (programs, qps) = (report.programs.len(), report.queue_pairs.len());
