@@ -100,8 +100,8 @@ pub(crate) fn down(dir: &RuntimeDir) -> Result<ExitCode, Error> {
         Err(error @ ControlError::NotRunning { .. }) => return forget(dir, error),
         connected => connected?,
     };
-    // Who starts a program meanwhile waits, and takes what the daemon leaves for no remains. Who may
-    // not have the turn may end the daemon all the same.
+    // Who starts a program meanwhile waits, and takes what the daemon leaves for no remains. Who
+    // may not have the turn may end the daemon all the same.
     let _turn = Turn::take(dir).ok();
     let status = client.status()?;
     match client.shutdown() {

@@ -19,6 +19,7 @@ pub(super) fn checks() -> Vec<Check> {
     let mode = seccomp_mode(&read("/proc/self/status"));
     vec![
         kernel(&read("/proc/sys/kernel/osrelease")),
+        loopback(),
         io_uring(
             uring.clone(),
             !switches::enabled(switches::IO_URING),
@@ -214,12 +215,29 @@ fn receive_offload() -> Check {
     }
 }
 
+/// An address may be bound while the interface is down; but nothing leads there.
+fn loopback() -> Check {
+    const NAME: &str = "loopback";
+    let reached = UdpSocket::bind("127.0.0.1:0").and_then(|socket| {
+        socket.connect(socket.local_addr()?)?;
+        Ok(())
+    });
+    match reached {
+        Ok(()) => Check::ok(NAME, "127.0.0.1"),
+        Err(error) => Check::bad(
+            NAME,
+            format!("127.0.0.1: {error}"),
+            "it is down, as in a new network namespace: `ip link set lo up`",
+        ),
+    }
+}
+
 fn udp_socket(name: &'static str) -> Result<UdpSocket, Check> {
     UdpSocket::bind("127.0.0.1:0").map_err(|error| {
         Check::bad(
             name,
             format!("no UDP socket at 127.0.0.1: {error}"),
-            "is the loopback interface up? `ip link set lo up`",
+            "see the line of the loopback interface",
         )
     })
 }

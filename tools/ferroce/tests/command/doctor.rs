@@ -47,6 +47,7 @@ fn it_looks_at_everything_and_leaves_nothing_behind() {
         "libibverbs",
         "librdmacm",
         "locked memory",
+        "loopback",
         "other devices",
         "packet steering",
         "receive buffer",
