@@ -13,6 +13,7 @@ static const struct test_case all_tests[] = {
 	{14, OK(OK_EXS_BLOCKING_SENDFILE), .peer = peer_receives_file, .state = connected_with_file, .run = ok_file},
 	{15, OK(OK_EXS_BLOCKING_SENDFILE), .peer = peer_receives_file, .state = connected_with_file, .run = ok_path},
 	{16, OK(OK_EXS_BLOCKING_SENDFILE), .peer = peer_receives_file_twice, .state = connected_with_file, .run = ok_file_twice},
+	{31, OK(OK_EXS_BLOCKING_SENDFILE), MESSAGES, .peer = peer_receives_empty_message, .run = ok_empty_file},
 };
 
 PROGRAM("exs_blocking_sendfile", call, .is_blocking_only = 1)

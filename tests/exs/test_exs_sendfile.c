@@ -23,10 +23,7 @@ static void all_kinds(param *p)
 	p->sendvec[2] = p->sendvec[0];
 	by_descriptor(p, FIRST, SECOND);
 	p->sendvec[1] = p->sendvec[0];
-	p->sendvec[0] = (exs_xferfile_t){
-		.exs_xfv_type = EXS_IOVEC,
-		.exs_xfv.exs_iov = {.exs_iov_base = p->send_buf, .exs_iov_len = FIRST},
-	};
+	p->sendvec[0] = memory(p->send_buf, FIRST);
 	send_file(p, TEST_FILE);
 	sent(p);
 }
@@ -122,6 +119,7 @@ static const struct test_case all_tests[] = {
 	{25, ERROR(ECONNRESET), .peer = peer_accepts, .state = connected_with_file, .run = dead_peer},
 	{28, OK(OK_EXS_SENDFILE), .peer = peer_receives_file_twice, .state = connected_with_file, .run = unsignaled},
 	{29, ERROR(EIO), .peer = peer_receives_less, .state = connected, .run = cut_short},
+	{31, OK(OK_EXS_SENDFILE), MESSAGES, .peer = peer_receives_empty_message, .run = ok_empty_file},
 };
 
 PROGRAM("exs_sendfile", call)

@@ -21,9 +21,15 @@ pub(crate) fn send(
     let mut moved = Moved::default();
     let mut ring = Ring::new(library, socket);
     let queued = send_extents(&mut ring, &mut moved, extents);
-    if queued.is_err() && socket.messages {
+    let begun = moved.bytes > 0 || !ring.flying.is_empty();
+    if queued.is_err() && socket.messages && begun {
         // The message has no end yet, and the next one must not be taken for the rest of it.
-        let _ = submit(&mut ring, 1, 0, None, true, Use::Send);
+        if submit(&mut ring, 1, 0, None, true, Use::Send).is_err() {
+            if let Some(conn) = socket.lock().conn() {
+                conn.sever();
+            }
+            socket.settle(library);
+        }
     }
 
     socket.file_over(Use::Send);

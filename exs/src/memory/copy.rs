@@ -78,9 +78,11 @@ pub(crate) unsafe fn write_from(address: usize, from: *const u8, length: usize) 
 /// Whether a range can be read, and for a receive written: `EFAULT` if not. Its bytes stay what
 /// they are, and nobody else may be changing them: the range belongs to the call.
 pub(crate) fn check(address: usize, length: usize, used: Use) -> Result<()> {
-    let last = address
-        .checked_add(length.max(1) - 1)
-        .ok_or(Errno(libc::EFAULT))?;
+    // An empty message is nowhere.
+    if length == 0 {
+        return Ok(());
+    }
+    let last = address.checked_add(length - 1).ok_or(Errno(libc::EFAULT))?;
     if stack::holds(address, length) {
         return Ok(());
     }
@@ -180,6 +182,7 @@ mod tests {
         assert_eq!(check(CONSTANT.as_ptr() as usize, 3, Use::Send), Ok(()));
         assert_eq!(check(CONSTANT.as_ptr() as usize, 3, Use::Receive), fault);
         assert_eq!(check(16, 3, Use::Send), fault);
+        assert_eq!(check(16, 0, Use::Send), Ok(()));
         assert_eq!(check(usize::MAX - 2, 30, Use::Send), fault);
     }
 

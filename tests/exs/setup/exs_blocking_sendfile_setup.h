@@ -35,6 +35,8 @@ static const char *const all_blocking_sendfile_tests[] = {
 	[23 - 1] = "exs_blocking_sendfile(fd, sendvec, sendvec_cnt, flags) [negative offset]",
 	[26 - 1] = "exs_blocking_sendfile(fd, sendvec, sendvec_cnt, flags) [unmapped exs_path]",
 	[27 - 1] = "exs_blocking_sendfile(fd, sendvec, sendvec_cnt, flags) [unmapped exs_iov_base]",
+	[30 - 1] = "exs_blocking_sendfile(fd, sendvec, 2, flags) [SOCK_SEQPACKET, unmapped exs_iov_base of the second; the next message is whole]",
+	[31 - 1] = "exs_blocking_sendfile(fd, sendvec, sendvec_cnt, flags) [SOCK_SEQPACKET, an empty file]",
 };
 
 TEST_NAMES(blocking_sendfile, BLOCKING_SENDFILE)

@@ -65,6 +65,8 @@ static const char *const all_sendfile_tests[] = {
 	[27 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [unmapped exs_iov_base]",
 	[28 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, EXS_UNSIGNALED, qh, ah)",
 	[29 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, 0, qh, ah) [the file is cut short meanwhile]",
+	[30 - 1] = "exs_sendfile(fd, sendvec, 2, flags, qh, ah) [SOCK_SEQPACKET, unmapped exs_iov_base of the second; the next message is whole]",
+	[31 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [SOCK_SEQPACKET, an empty file]",
 };
 
 TEST_NAMES(sendfile, SENDFILE)

@@ -78,21 +78,35 @@ static inline void wild_path(param *p)
 	p->sendvec[0].exs_xfv.exs_pathv.exs_path = (char *)64;
 }
 
-// Memory is looked at when its turn comes, which may be after the call.
-static inline void wild_memory(param *p)
+static inline exs_xferfile_t memory(void *address, size_t length)
 {
-	p->sendvec[0] = (exs_xferfile_t){
+	return (exs_xferfile_t){
 		.exs_xfv_type = EXS_IOVEC,
-		.exs_xfv.exs_iov = {.exs_iov_base = (void *)64, .exs_iov_len = 100},
+		.exs_xfv.exs_iov = {.exs_iov_base = address, .exs_iov_len = length},
 	};
+}
+
+// Memory is looked at when its turn comes, which may be after the call: after `length` bytes that
+// are sent.
+static inline long fault_after(param *p, off_t length)
+{
 	errno = 0;
 	long ret = p->call(p);
-	if (p->mode) {
-		CHECK(ret == 0, "answers %ld, %s", ret, strerror(errno));
-		take_event(p, EXS_EVT_SENDFILE, p->fd, EFAULT);
-		errno = EFAULT;
-		ret = -1;
-	}
+
+	if (!p->mode)
+		return ret;
+	CHECK(ret == 0, "answers %ld, %s", ret, strerror(errno));
+	exs_event_t event = take_event(p, EXS_EVT_SENDFILE, p->fd, EFAULT);
+	off_t sent = transferred_file(&event, p->sendvec, p->sendvec_cnt);
+	CHECK(sent == length, "%lld bytes are sent, not %lld", (long long)sent, (long long)length);
+	errno = EFAULT;
+	return -1;
+}
+
+static inline void wild_memory(param *p)
+{
+	p->sendvec[0] = memory((void *)64, 100);
+	long ret = fault_after(p, 0);
 	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, EFAULT);
 }
 
@@ -174,7 +188,71 @@ static inline void peer_receives_file_twice(param *p)
 	receive_file(p, 2);
 }
 
+// Messages.
+
+enum { BEGINNING = 10 };
+
+// The next message is so long, and the pattern.
+static inline void receive_message(param *p, ssize_t length)
+{
+	memset(p->recv_buf, 0xff, p->RECV_BUFSIZE);
+	ssize_t got = exs_recv(p->fd, p->recv_buf, p->RECV_BUFSIZE, EXS_BLOCK, NULL, NULL, NULL);
+	CHECK(got == length, "a message of %zd bytes, not %zd", got, length);
+	for (ssize_t i = 0; i < length; i++)
+		CHECK(((unsigned char *)p->recv_buf)[i] == pattern(i), "byte %zd is not what was sent", i);
+}
+
+static inline void peer_receives_messages(param *p, ssize_t first)
+{
+	p->socktype = SOCK_SEQPACKET;
+	require(accepted(p));
+	receive_message(p, first);
+	receive_message(p, TEST_BUFSIZE);
+	meet(p);
+}
+
+static inline void peer_receives_empty_message(param *p)
+{
+	peer_receives_messages(p, 0);
+}
+
+static inline void peer_receives_beginning(param *p)
+{
+	peer_receives_messages(p, BEGINNING);
+}
+
+static inline int messages_with_file(param *p)
+{
+	p->socktype = SOCK_SEQPACKET;
+	return connected_with_file(p);
+}
+
+static inline void ok_empty_file(param *p)
+{
+	require(make_sparse_file(p, 0));
+	send_file(p, 0);
+	require(ok_exs_send(p));
+	sent(p);
+}
+
+// Of a message that fails the beginning comes, if it has one: the next one is whole.
+static inline void failed_message(param *p)
+{
+	p->sendvec[0] = memory((void *)64, 100);
+	CHECK(fault_after(p, 0) == -1 && errno == EFAULT, "memory that is not there is sent");
+	p->sendvec[1] = p->sendvec[0];
+	p->sendvec[0] = memory(p->send_buf, BEGINNING);
+	p->sendvec_cnt = 2;
+	long ret = fault_after(p, BEGINNING);
+	int error = errno;
+	require(ok_exs_send(p));
+	hang_up(p);
+	errno = error;
+	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, EFAULT);
+}
+
 #define REFUSED .peer = peer_accepts, .state = connected_with_file
+#define MESSAGES .state = messages_with_file
 
 // Tests 1 to 12, and from 20 on those beyond the documentation of the framework. `tail` is what
 // follows the flags.
@@ -196,6 +274,7 @@ static inline void peer_receives_file_twice(param *p)
 	{22, ERROR(EACCES), REFUSED, .twist = write_only}, \
 	{23, ERROR(EINVAL), REFUSED, .twist = negative_offset}, \
 	{26, ERROR(EFAULT), REFUSED, .twist = wild_path}, \
-	{27, ERROR(EFAULT), REFUSED, .run = wild_memory}
+	{27, ERROR(EFAULT), REFUSED, .run = wild_memory}, \
+	{30, ERROR(EFAULT), MESSAGES, .peer = peer_receives_beginning, .run = failed_message}
 
 #endif
