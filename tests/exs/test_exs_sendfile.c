@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 #include "setup/sending_files.h"
+#include "setup/exs_mregister_setup.h"
 
 static long call(param *p)
 {
@@ -106,6 +107,32 @@ static void peer_receives_less(param *p)
 	meet(p);
 }
 
+// The peer takes the beginning of what is sent in one part, for which it had a buffer, and closes.
+static void partly_sent(param *p)
+{
+	static unsigned char part[1 << 20];
+
+	CHECK(receive_some(p) == 1, "not a byte");
+	p->sendvec[0] = memory(part, sizeof(part));
+	p->sendvec_cnt = 1;
+	long ret = failed_after(p, EPIPE, TEST_BUFSIZE);
+	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, EPIPE);
+}
+
+static void peer_takes_a_buffer_full(param *p)
+{
+	require(accepted(p));
+	require(with_own_queue(p));
+	require(ok_exs_mregister(p, p->recv_buf, TEST_BUFSIZE));
+	CHECK(!exs_recv(p->fd, p->recv_buf, TEST_BUFSIZE, MSG_WAITALL, p->qh, p->ah, p->mh), "exs_recv: %s", strerror(errno));
+	// Who has this knows of the buffer.
+	CHECK(exs_send(p->fd, p->send_buf, 1, EXS_BLOCK, NULL, NULL, NULL) == 1, "exs_send: %s", strerror(errno));
+	exs_event_t event = take_event(p, EXS_EVT_RECV, p->fd, 0);
+	CHECK(transferred(&event, p->recv_buf, p->mh) == TEST_BUFSIZE, "not a buffer full");
+	hang_up(p);
+	meet(p);
+}
+
 static const struct test_case all_tests[] = {
 	SENDFILE_TESTS,
 	{13, ERROR(EINVAL), REFUSED, .twist = blocking_and_bad_qhandle},
@@ -120,6 +147,7 @@ static const struct test_case all_tests[] = {
 	{28, OK(OK_EXS_SENDFILE), .peer = peer_receives_file_twice, .state = connected_with_file, .run = unsignaled},
 	{29, ERROR(EIO), .peer = peer_receives_less, .state = connected, .run = cut_short},
 	{31, OK(OK_EXS_SENDFILE), MESSAGES, .peer = peer_receives_empty_message, .run = ok_empty_file},
+	{32, ERROR(EPIPE), .peer = peer_takes_a_buffer_full, .state = connected, .run = partly_sent},
 };
 
 PROGRAM("exs_sendfile", call)

@@ -8,7 +8,7 @@ use libc::ssize_t;
 use super::{INVALID, Need, UNSUPPORTED, call, flags, memory_of, run};
 use crate::abi::*;
 use crate::errno::{Errno, Result};
-use crate::file::{self, Moved, Plan};
+use crate::file::{self, Plan};
 use crate::library::Library;
 use crate::memory::Use;
 use crate::progress;
@@ -151,13 +151,9 @@ fn transfer_file(
     let mut plan = file::plan(library, vector, count, used, limit)?;
     plan.shut |= flags & EXS_SHUT_WR != 0;
     let work = move |plan: Plan, socket: &Arc<Socket>, target: Target| {
-        let (moved, result) = match (used, plan.begin()) {
-            (_, Err(error)) => {
-                socket.file_over(used);
-                (Moved::default(), Err(error))
-            }
-            (Use::Send, Ok((extents, shut))) => file::send(library, socket, &extents, shut),
-            (Use::Receive, Ok((extents, _))) => file::receive(library, socket, &extents),
+        let (moved, result) = match used {
+            Use::Send => file::send(library, socket, &plan),
+            Use::Receive => file::receive(library, socket, plan),
         };
 
         let kind = match used {

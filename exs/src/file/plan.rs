@@ -1,7 +1,8 @@
 //! Reading and checking what an application asks for.
 //!
-//! Nothing of a file changes before the transfer begins: a call that is refused leaves files as
-//! they were, and those that it has made are gone again.
+//! Nothing of a file changes before the first bytes, or the end, have come: a call that is refused,
+//! or a transfer to which nothing comes, leaves files as they were, and those that it has made are
+//! gone again.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
@@ -22,10 +23,16 @@ use crate::memory::{self, Use};
 
 /// A checked vector.
 pub(crate) struct Plan {
-    extents: Vec<Extent>,
+    pub(super) extents: Vec<Extent>,
     /// Shut down for writing afterwards.
     pub shut: bool,
-    /// Which of the extents are files that are cut at their offset first.
+    pub(super) files: Files,
+}
+
+/// What happens to the files of a receive when it begins.
+#[derive(Default)]
+pub(super) struct Files {
+    /// Which of the extents are files that are cut at their offset.
     cut: Vec<usize>,
     /// Files that were made for it.
     made: Made,
@@ -63,8 +70,7 @@ pub(crate) fn plan(
     let mut plan = Plan {
         extents: Vec::with_capacity(elements.len()),
         shut: elements.iter().any(Element::shuts),
-        cut: Vec::new(),
-        made: Made::default(),
+        files: Files::default(),
     };
 
     for element in &elements {
@@ -145,19 +151,20 @@ fn read_element(element: &XferFile, used: Use) -> Result<Element> {
     }
 }
 
-impl Plan {
-    /// The transfer has its turn: files are cut, and kept. Answers what to transfer, and whether to
-    /// shut down then.
-    pub(crate) fn begin(mut self) -> Result<(Vec<Extent>, bool)> {
-        for index in &self.cut {
-            if let Extent::File { file, offset, .. } = &self.extents[*index] {
+impl Files {
+    /// Something has come, or the end: those among these extents are cut, once, and kept.
+    pub(super) fn begin(&mut self, extents: &[Extent]) -> Result<()> {
+        for index in std::mem::take(&mut self.cut) {
+            if let Extent::File { file, offset, .. } = &extents[index] {
                 file.set_len(*offset)?;
             }
         }
         self.made.0.clear();
-        Ok((self.extents, self.shut))
+        Ok(())
     }
+}
 
+impl Plan {
     fn extent(&mut self, library: &Library, element: &Element, used: Use) -> Result<Extent> {
         match element {
             Element::Memory(iov) => Ok(Extent::Memory(Piece {
@@ -174,7 +181,7 @@ impl Plan {
                 let file = match used {
                     Use::Send => open(path, OpenOptions::new().read(true)),
                     Use::Receive => {
-                        self.cut.push(self.extents.len());
+                        self.files.cut.push(self.extents.len());
                         self.open_or_make(path)
                     }
                 }?;
@@ -192,7 +199,7 @@ impl Plan {
         let file = open(path, making.write(true).create(true).mode(0o666))?;
         // Where it really is: the directory may be changed meanwhile, and the name be a link.
         let real = fs::canonicalize(path)?;
-        self.made.0.push((real, file.try_clone()?));
+        self.files.made.0.push((real, file.try_clone()?));
         Ok(file)
     }
 }
@@ -245,12 +252,12 @@ fn part(file: File, offset: i64, length: usize, used: Use) -> Result<Extent> {
     }
 
     // SAFETY: asks for the flags of a descriptor of ours.
-    let access = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) } & libc::O_ACCMODE;
+    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
     let barred = match used {
         Use::Send => libc::O_WRONLY,
         Use::Receive => libc::O_RDONLY,
     };
-    if access == barred {
+    if flags & libc::O_ACCMODE == barred {
         return Err(Errno(libc::EACCES));
     }
 

@@ -2,51 +2,108 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
+use std::iter::Peekable;
 use std::os::unix::fs::FileExt;
+use std::slice::Iter;
 use std::sync::Arc;
 
-use super::ring::{BUFFERS, CHUNK, Ring, submit};
-use super::{Extent, Moved};
+use super::plan::Files;
+use super::ring::{BUFFERS, CHUNK, Landed, Ring, submit};
+use super::{Extent, Moved, Plan};
 use crate::errno::Result;
 use crate::library::Library;
 use crate::memory::Use;
 use crate::queue::Target;
 use crate::socket::{Admission, Socket};
 
-/// Where the bytes of a receive go.
+/// Where the bytes of an operation go.
 struct Job<'a> {
     file: Option<(&'a File, u64)>,
     length: usize,
+}
+
+/// A receive that has its turn.
+struct Receiving<'a> {
+    ring: Ring<'a>,
+    extents: &'a [Extent],
+    files: Files,
+    /// Operations under way, oldest first.
+    jobs: VecDeque<Job<'a>>,
+    moved: Moved,
 }
 
 /// Receives what a plan has, whose turn has come.
 pub(crate) fn receive(
     library: &'static Library,
     socket: &Arc<Socket>,
-    extents: &[Extent],
+    plan: Plan,
 ) -> (Moved, Result<()>) {
-    let mut moved = Moved::default();
-    let mut ring = Ring::new(library, socket);
-    let result = receive_extents(&mut ring, &mut moved, extents);
-    if result.is_err() && !ring.flying.is_empty() {
+    let Plan { extents, files, .. } = plan;
+    let mut receiving = Receiving {
+        ring: Ring::new(library, socket),
+        extents: &extents,
+        files,
+        jobs: VecDeque::new(),
+        moved: Moved::default(),
+    };
+
+    let result = receiving.run();
+    if result.is_err() && !receiving.ring.flying.is_empty() {
         // Bytes that belong here would get lost: the sender must know that its file does not
         // arrive.
         let _ = socket.shutdown(true, false, Target::none());
+        receiving.keep_what_came();
     }
-    ring.land();
+    receiving.ring.land();
     socket.file_over(Use::Receive);
-    (moved, result)
+    (receiving.moved, result)
 }
 
-fn receive_extents(ring: &mut Ring<'_>, moved: &mut Moved, extents: &[Extent]) -> Result<()> {
-    // Of a message nothing is posted ahead: the next buffer would take the next message.
-    let ahead = if ring.socket.messages { 1 } else { BUFFERS };
-    let mut jobs: VecDeque<Job<'_>> = VecDeque::new();
-    let mut over = false;
-    let mut extents = extents.iter().peekable();
-    let mut at = 0;
-    loop {
-        while !over && jobs.len() < ahead {
+impl<'a> Receiving<'a> {
+    fn run(&mut self) -> Result<()> {
+        let mut extents = self.extents.iter().peekable();
+        let mut at = 0;
+        let mut over = false;
+        loop {
+            if !over {
+                self.post(&mut extents, &mut at)?;
+            }
+            let Some(job) = self.jobs.pop_front() else {
+                break;
+            };
+
+            let landed = self.ring.wait()?;
+            let kept = self.keep(&job, &landed);
+            let result = match landed.result {
+                // What was posted ahead of the end finds nothing.
+                Err(_) if over => Ok(()),
+                result => result,
+            };
+
+            if let Err(error) = kept.and(result) {
+                // What came after it would leave a gap.
+                self.jobs.clear();
+                return Err(error);
+            }
+
+            let (flags, moved) = (landed.xfer.exs_evt_flags, &mut self.moved.flags);
+            moved.truncated |= flags & libc::MSG_TRUNC != 0;
+            moved.end |= flags & libc::MSG_EOR != 0;
+            moved.eof |= flags & crate::abi::EXS_EVF_EOF != 0;
+            let short = landed.xfer.exs_evt_length < job.length;
+            over |= moved.end || moved.eof || moved.truncated || short;
+        }
+
+        // Nothing may have come but the end.
+        self.files.begin(self.extents)
+    }
+
+    /// Posts as many operations as may be under way. `at`: how far the next extent is posted.
+    fn post(&mut self, extents: &mut Peekable<Iter<'a, Extent>>, at: &mut u64) -> Result<()> {
+        let ring = &mut self.ring;
+        // Of a message nothing is posted ahead: the next buffer would take the next message.
+        let ahead = if ring.socket.messages { 1 } else { BUFFERS };
+        while self.jobs.len() < ahead {
             let Some(extent) = extents.peek() else { break };
             match extent {
                 Extent::Memory(piece) => {
@@ -56,7 +113,7 @@ fn receive_extents(ring: &mut Ring<'_>, moved: &mut Moved, extents: &[Extent]) -
                     let target = ring.target()?;
                     ring.socket.receive(transfer, Admission::File, target)?;
                     ring.flying.push_back(None);
-                    jobs.push_back(Job {
+                    self.jobs.push_back(Job {
                         file: None,
                         length: piece.length,
                     });
@@ -66,16 +123,16 @@ fn receive_extents(ring: &mut Ring<'_>, moved: &mut Moved, extents: &[Extent]) -
                     offset,
                     length,
                 } => {
-                    let left = length.map_or(u64::MAX, |length| length - at);
+                    let left = length.map_or(u64::MAX, |length| length - *at);
                     let region = ring.region()?;
                     let Some(buffer) = ring.free.pop() else { break };
                     let length = left.min(CHUNK as u64) as usize;
-                    let place = offset + at;
-                    at += length as u64;
+                    let place = offset + *at;
+                    *at += length as u64;
                     let exhausted = length as u64 == left;
                     if exhausted {
                         extents.next();
-                        at = 0;
+                        *at = 0;
                     }
 
                     let last = extents.peek().is_none();
@@ -92,7 +149,7 @@ fn receive_extents(ring: &mut Ring<'_>, moved: &mut Moved, extents: &[Extent]) -
                         *flying = Some(buffer);
                     }
 
-                    jobs.push_back(Job {
+                    self.jobs.push_back(Job {
                         file: Some((file, place)),
                         length,
                     });
@@ -100,25 +157,34 @@ fn receive_extents(ring: &mut Ring<'_>, moved: &mut Moved, extents: &[Extent]) -
             }
         }
 
-        let Some(job) = jobs.pop_front() else {
-            return Ok(());
-        };
+        Ok(())
+    }
 
-        let (buffer, xfer) = match ring.wait() {
-            // What was posted ahead of the end finds nothing.
-            Err(_) if over => continue,
-            other => other?,
-        };
-        let got = xfer.exs_evt_length;
-        if let (Some((file, place)), Some(buffer)) = (job.file, buffer) {
-            file.write_all_at(ring.buffer(buffer, got), place)?;
+    /// Counts what an operation has brought, whatever became of it then, and writes it to where it
+    /// belongs.
+    fn keep(&mut self, job: &Job<'_>, landed: &Landed) -> Result<()> {
+        let got = landed.xfer.exs_evt_length;
+        if got == 0 {
+            return Ok(());
         }
 
-        moved.bytes += got as u64;
-        let flags = xfer.exs_evt_flags;
-        moved.flags.truncated |= flags & libc::MSG_TRUNC != 0;
-        moved.flags.end |= flags & libc::MSG_EOR != 0;
-        moved.flags.eof |= flags & crate::abi::EXS_EVF_EOF != 0;
-        over |= moved.flags.end || moved.flags.eof || moved.flags.truncated || got < job.length;
+        self.files.begin(self.extents)?;
+        if let (Some((file, place)), Some(buffer)) = (job.file, landed.buffer) {
+            file.write_all_at(self.ring.buffer(buffer, got), place)?;
+        }
+
+        self.moved.bytes += got as u64;
+        Ok(())
+    }
+
+    /// After a failure: what had come before it, up to the first gap.
+    fn keep_what_came(&mut self) {
+        while let Some(job) = self.jobs.pop_front() {
+            let Ok(landed) = self.ring.wait() else { break };
+            let short = landed.xfer.exs_evt_length < job.length;
+            if self.keep(&job, &landed).is_err() || short {
+                break;
+            }
+        }
     }
 }

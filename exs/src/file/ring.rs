@@ -28,6 +28,15 @@ pub(super) struct Ring<'a> {
     pub free: Vec<usize>,
 }
 
+/// An operation that is over.
+pub(super) struct Landed {
+    /// Its buffer, if it is one of ours.
+    pub buffer: Option<usize>,
+    /// What its event says; of one that failed, too.
+    pub xfer: EvtXfer,
+    pub result: Result<()>,
+}
+
 impl<'a> Ring<'a> {
     pub(super) fn new(library: &'static Library, socket: &'a Arc<Socket>) -> Self {
         Self {
@@ -79,15 +88,20 @@ impl<'a> Ring<'a> {
         Target::new(Some(Arc::clone(&self.queue)), 0, true)
     }
 
-    /// Waits for the oldest operation: its buffer and its event.
-    pub(super) fn wait(&mut self) -> Result<(Option<usize>, EvtXfer)> {
+    /// Waits for the oldest operation.
+    pub(super) fn wait(&mut self) -> Result<Landed> {
         let event = wait_one(self.library, &self.queue)?;
         let buffer = self.flying.pop_front().flatten();
         self.free.extend(buffer);
-        match event.exs_evt_errno {
-            0 => Ok((buffer, event.xfer())),
+        let result = match event.exs_evt_errno {
+            0 => Ok(()),
             code => Err(Errno(code)),
-        }
+        };
+        Ok(Landed {
+            buffer,
+            xfer: event.xfer(),
+            result,
+        })
     }
 
     /// Waits for all that is flying, whatever becomes of it: the buffers must not go before.

@@ -4,23 +4,22 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use super::ring::{CHUNK, Ring, submit, wait_one};
-use super::{Extent, Moved};
+use super::{Extent, Moved, Plan};
 use crate::errno::{Errno, Result};
 use crate::library::Library;
 use crate::memory::Use;
 use crate::queue::Target;
 use crate::socket::{Admission, Socket};
 
-/// Sends what a plan has, whose turn has come; with `shut`, then shuts down for writing.
+/// Sends what a plan has, whose turn has come, and shuts down for writing then if it says so.
 pub(crate) fn send(
     library: &'static Library,
     socket: &Arc<Socket>,
-    extents: &[Extent],
-    shut: bool,
+    plan: &Plan,
 ) -> (Moved, Result<()>) {
     let mut moved = Moved::default();
     let mut ring = Ring::new(library, socket);
-    let queued = send_extents(&mut ring, &mut moved, extents);
+    let queued = send_extents(&mut ring, &mut moved, &plan.extents);
     let begun = moved.bytes > 0 || !ring.flying.is_empty();
     if queued.is_err() && socket.messages && begun {
         // The message has no end yet, and the next one must not be taken for the rest of it.
@@ -35,13 +34,10 @@ pub(crate) fn send(
     socket.file_over(Use::Send);
     let mut result = queued;
     while !ring.flying.is_empty() {
-        match ring.wait() {
-            Ok((_, xfer)) => moved.bytes += xfer.exs_evt_length as u64,
-            Err(error) => result = result.and(Err(error)),
-        }
+        result = result.and(wait(&mut ring, &mut moved));
     }
 
-    if shut && result.is_ok() {
+    if plan.shut && result.is_ok() {
         let shut = Target::new(Some(Arc::clone(&ring.queue)), 0, true)
             .and_then(|target| socket.shutdown(false, true, target));
         result = shut.and_then(|()| match wait_one(library, &ring.queue)?.exs_evt_errno {
@@ -51,6 +47,13 @@ pub(crate) fn send(
     }
 
     (moved, result)
+}
+
+/// Waits for the oldest part, and counts what went out of it.
+fn wait(ring: &mut Ring<'_>, moved: &mut Moved) -> Result<()> {
+    let landed = ring.wait()?;
+    moved.bytes += landed.xfer.exs_evt_length as u64;
+    landed.result
 }
 
 fn send_extents(ring: &mut Ring<'_>, moved: &mut Moved, extents: &[Extent]) -> Result<()> {
@@ -78,8 +81,7 @@ fn send_extents(ring: &mut Ring<'_>, moved: &mut Moved, extents: &[Extent]) -> R
                 let mut at = *offset;
                 while at < end {
                     while ring.free.is_empty() {
-                        let (_, xfer) = ring.wait()?;
-                        moved.bytes += xfer.exs_evt_length as u64;
+                        wait(ring, moved)?;
                     }
 
                     let buffer = ring.free.pop().ok_or(Errno(libc::EIO))?;

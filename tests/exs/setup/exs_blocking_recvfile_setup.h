@@ -39,6 +39,8 @@ static const char *const all_blocking_recvfile_tests[] = {
 	[23 - 1] = "exs_blocking_recvfile(fd, recvvec, 3, flags) [unmapped exs_path of the third; the others stay as they are]",
 	[24 - 1] = "exs_blocking_recvfile(fd, recvvec, recvvec_cnt, flags) [exs_pathvec of a longer file]",
 	[25 - 1] = "exs_blocking_recvfile(fd, recvvec, 2, flags) [memory, descriptor]",
+	[26 - 1] = "exs_blocking_recvfile(fd, recvvec, 2, flags) [exs_pathvec, the peer is killed; the files stay as they are]",
+	[27 - 1] = "exs_blocking_recvfile(fd, recvvec, recvvec_cnt, flags) [exs_pathvec, the peer is killed behind some bytes]",
 };
 
 TEST_NAMES(blocking_recvfile, BLOCKING_RECVFILE)

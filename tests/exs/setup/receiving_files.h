@@ -12,6 +12,9 @@
 
 // What exs_recvfile() and exs_blocking_recvfile() have in common.
 
+// Microseconds in which a transfer has begun to wait.
+enum { BREAK_AFTER = 100000 };
+
 // A connection, and an empty file to receive into.
 static inline int accepted_with_file(param *p)
 {
@@ -131,32 +134,102 @@ static inline void dead_sender(param *p)
 	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, ECONNRESET);
 }
 
-// Two files by path, one that is there and one that is not; `spoil` makes it a call that must be
-// refused. Neither is touched.
-static inline void leaves_files_alone(param *p, void (*spoil)(param *p), int error)
+enum { KEPT = 1000, PART = 10 };
+
+// Two files by path, one that is there and one that is not.
+static inline const char *two_by_path(param *p)
 {
-	enum { KEPT = 1000, PART = 10 };
 	static char missing[PATH_MAX + 8];
-	exs_qhandle_t qh = p->qh;
 
 	require(make_file(p, KEPT));
 	by_path(p, 0, PART);
-	p->sendvec[2] = p->sendvec[1] = p->sendvec[0];
+	p->sendvec[1] = p->sendvec[0];
 	snprintf(missing, sizeof(missing), "%s-new", p->path);
 	p->sendvec[1].exs_xfv.exs_pathv.exs_path = missing;
+	p->sendvec_cnt = 2;
+	return missing;
+}
+
+// Neither is touched.
+static inline void check_two(const param *p, const char *missing)
+{
+	check_file(p, 0, KEPT);
+	CHECK(access(missing, F_OK) == -1 && errno == ENOENT, "a file is made for a call that fails");
+}
+
+// The same two; `spoil` makes it a call that must be refused.
+static inline void leaves_files_alone(param *p, void (*spoil)(param *p), int error)
+{
+	exs_qhandle_t qh = p->qh;
+	const char *missing = two_by_path(p);
+
+	p->sendvec[2] = p->sendvec[0];
 	p->sendvec_cnt = 3;
 	spoil(p);
 	errno = 0;
 	long ret = p->call(p);
 	int answer = errno;
 
-	check_file(p, 0, KEPT);
-	CHECK(access(missing, F_OK) == -1 && errno == ENOENT, "a file is made for a call that is refused");
+	check_two(p, missing);
 	p->qh = qh;
 	if (p->mode)
 		expect_no_event(p);
 	errno = answer;
 	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, error);
+}
+
+// The call on a connection that breaks after this many bytes: -1 and errno, at once or in its
+// event.
+static inline long broken_after(param *p, off_t length)
+{
+	errno = 0;
+	long ret = p->call(p);
+
+	if (!p->mode || ret)
+		return ret;
+	exs_event_t event = take_event(p, EXS_EVT_RECVFILE, p->fd, ECONNRESET);
+	off_t got = transferred_file(&event, p->sendvec, p->sendvec_cnt);
+	CHECK(got == length, "the event says %lld bytes, not %lld", (long long)got, (long long)length);
+	errno = ECONNRESET;
+	return -1;
+}
+
+// A connection that breaks, and then one that is broken: nothing has come.
+static inline void keeps_for_dead_sender(param *p)
+{
+	const char *missing = two_by_path(p);
+
+	kill_peer_later(BREAK_AFTER);
+	CHECK(broken_after(p, 0) == -1 && errno == ECONNRESET, "nothing, %s", strerror(errno));
+	kill_peer();
+	check_two(p, missing);
+	long ret = broken_after(p, 0);
+	int answer = errno;
+	check_two(p, missing);
+	errno = answer;
+	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, ECONNRESET);
+}
+
+// What came before the connection breaks is in the file, and counted.
+static inline void keeps_what_came(param *p)
+{
+	by_path(p, 0, 0);
+	meet(p);
+	kill_peer_later(BREAK_AFTER);
+	long ret = broken_after(p, TEST_BUFSIZE);
+	int answer = errno;
+	kill_peer();
+	check_file(p, 0, TEST_BUFSIZE);
+	errno = answer;
+	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, ECONNRESET);
+}
+
+static inline void peer_sends_until_killed(param *p)
+{
+	require(connected(p));
+	require(ok_exs_send(p));
+	meet(p);
+	meet(p);
 }
 
 static inline void flags_of_third(param *p)
@@ -267,6 +340,8 @@ static inline void peer_sends_file(param *p)
 	{22, ERROR(EINVAL), REFUSED, .run = keeps_for_bad_path}, \
 	{23, ERROR(EFAULT), REFUSED, .run = keeps_for_wild_path}, \
 	{24, OK(ok), RECEIVED, .run = ok_over_another}, \
-	{25, OK(ok), RECEIVED, .run = ok_memory_first}
+	{25, OK(ok), RECEIVED, .run = ok_memory_first}, \
+	{26, ERROR(ECONNRESET), REFUSED, .run = keeps_for_dead_sender}, \
+	{27, ERROR(ECONNRESET), .peer = peer_sends_until_killed, .state = accepted_with_file, .run = keeps_what_came}
 
 #endif

@@ -86,9 +86,9 @@ static inline exs_xferfile_t memory(void *address, size_t length)
 	};
 }
 
-// Memory is looked at when its turn comes, which may be after the call: after `length` bytes that
-// are sent.
-static inline long fault_after(param *p, off_t length)
+// The call to its failure, at once or in its event: -1 and errno. `length`: the bytes that are sent
+// before it.
+static inline long failed_after(param *p, int error, off_t length)
 {
 	errno = 0;
 	long ret = p->call(p);
@@ -96,17 +96,18 @@ static inline long fault_after(param *p, off_t length)
 	if (!p->mode)
 		return ret;
 	CHECK(ret == 0, "answers %ld, %s", ret, strerror(errno));
-	exs_event_t event = take_event(p, EXS_EVT_SENDFILE, p->fd, EFAULT);
+	exs_event_t event = take_event(p, EXS_EVT_SENDFILE, p->fd, error);
 	off_t sent = transferred_file(&event, p->sendvec, p->sendvec_cnt);
 	CHECK(sent == length, "%lld bytes are sent, not %lld", (long long)sent, (long long)length);
-	errno = EFAULT;
+	errno = error;
 	return -1;
 }
 
+// Memory is looked at when its turn comes, which may be after the call.
 static inline void wild_memory(param *p)
 {
 	p->sendvec[0] = memory((void *)64, 100);
-	long ret = fault_after(p, 0);
+	long ret = failed_after(p, EFAULT, 0);
 	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, EFAULT);
 }
 
@@ -239,11 +240,11 @@ static inline void ok_empty_file(param *p)
 static inline void failed_message(param *p)
 {
 	p->sendvec[0] = memory((void *)64, 100);
-	CHECK(fault_after(p, 0) == -1 && errno == EFAULT, "memory that is not there is sent");
+	CHECK(failed_after(p, EFAULT, 0) == -1 && errno == EFAULT, "memory that is not there is sent");
 	p->sendvec[1] = p->sendvec[0];
 	p->sendvec[0] = memory(p->send_buf, BEGINNING);
 	p->sendvec_cnt = 2;
-	long ret = fault_after(p, BEGINNING);
+	long ret = failed_after(p, EFAULT, BEGINNING);
 	int error = errno;
 	require(ok_exs_send(p));
 	hang_up(p);
