@@ -260,6 +260,10 @@ fn part(file: File, offset: i64, length: usize, used: Use) -> Result<Extent> {
     if flags & libc::O_ACCMODE == barred {
         return Err(Errno(libc::EACCES));
     }
+    // What is written goes to its end, wherever it is meant for.
+    if used == Use::Receive && flags & libc::O_APPEND != 0 {
+        return Err(Errno(libc::EINVAL));
+    }
 
     let offset = u64::try_from(offset).map_err(|_| Errno(libc::EINVAL))?;
     let asked = (length > 0).then_some(length as u64);

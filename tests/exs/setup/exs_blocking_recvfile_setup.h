@@ -41,6 +41,7 @@ static const char *const all_blocking_recvfile_tests[] = {
 	[25 - 1] = "exs_blocking_recvfile(fd, recvvec, 2, flags) [memory, descriptor]",
 	[26 - 1] = "exs_blocking_recvfile(fd, recvvec, 2, flags) [exs_pathvec, the peer is killed; the files stay as they are]",
 	[27 - 1] = "exs_blocking_recvfile(fd, recvvec, recvvec_cnt, flags) [exs_pathvec, the peer is killed behind some bytes]",
+	[28 - 1] = "exs_blocking_recvfile(fd, recvvec, recvvec_cnt, flags) [O_APPEND]",
 };
 
 TEST_NAMES(blocking_recvfile, BLOCKING_RECVFILE)

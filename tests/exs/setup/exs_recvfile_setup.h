@@ -51,6 +51,7 @@ static const char *const all_recvfile_tests[] = {
 	[25 - 1] = "exs_recvfile(fd, recvvec, 2, flags, qh, ah) [memory, descriptor]",
 	[26 - 1] = "exs_recvfile(fd, recvvec, 2, flags, qh, ah) [exs_pathvec, the peer is killed; the files stay as they are]",
 	[27 - 1] = "exs_recvfile(fd, recvvec, recvvec_cnt, flags, qh, ah) [exs_pathvec, the peer is killed behind some bytes]",
+	[28 - 1] = "exs_recvfile(fd, recvvec, recvvec_cnt, flags, qh, ah) [O_APPEND]",
 	[30 - 1] = "exs_recvfile(fd, recvvec, 3, flags, INVALID_QHANDLE, ah) [exs_pathvec, the files stay as they are]",
 	[31 - 1] = "exs_recvfile(fd, recvvec, 3, 0, NULL, ah) [exs_pathvec, the files stay as they are]",
 	[32 - 1] = "exs_recvfile(fd, recvvec, 3, EXS_UNSIGNALED, qh, ah) [too many; exs_pathvec, the files stay as they are]",

@@ -60,6 +60,11 @@ static inline void read_only(param *p)
 	p->sendvec[0].exs_xfv.exs_fdv.exs_fildes = open(p->path, O_RDONLY);
 }
 
+static inline void appending(param *p)
+{
+	p->sendvec[0].exs_xfv.exs_fdv.exs_fildes = open(p->path, O_WRONLY | O_APPEND);
+}
+
 // The call to its end: the number of bytes.
 static inline off_t receive_file(param *p)
 {
@@ -342,6 +347,7 @@ static inline void peer_sends_file(param *p)
 	{24, OK(ok), RECEIVED, .run = ok_over_another}, \
 	{25, OK(ok), RECEIVED, .run = ok_memory_first}, \
 	{26, ERROR(ECONNRESET), REFUSED, .run = keeps_for_dead_sender}, \
-	{27, ERROR(ECONNRESET), .peer = peer_sends_until_killed, .state = accepted_with_file, .run = keeps_what_came}
+	{27, ERROR(ECONNRESET), .peer = peer_sends_until_killed, .state = accepted_with_file, .run = keeps_what_came}, \
+	{28, ERROR(EINVAL), REFUSED, .twist = appending}
 
 #endif
