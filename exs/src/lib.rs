@@ -25,4 +25,5 @@ pub mod proto;
 mod queue;
 mod socket;
 mod table;
+mod timers;
 mod verbs;

@@ -1,7 +1,7 @@
 //! What a process has one of: tables of sockets, queues and memory, the devices in use, timers, and
 //! the way in to all of them. A child of a fork starts without it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ffi::c_void;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use crate::memory::Memory;
 use crate::queue::{Progress, Queue};
 use crate::socket::{Phase, Socket};
 use crate::table::Table;
+use crate::timers::{Deadline, Timers};
 use crate::verbs::{CmChannel, Completion, Cq, Device};
 
 static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(std::ptr::null_mut());
@@ -39,7 +40,7 @@ pub(crate) struct Library {
     memories: Mutex<Table<Arc<Memory>>>,
     devices: RwLock<Vec<Arc<Device>>>,
     next_key: AtomicU64,
-    timers: Mutex<BTreeSet<(Instant, u64)>>,
+    pub timers: Arc<Timers>,
     /// What the progress thread sleeps on, and what wakes it.
     pub epoll: RawFd,
     pub wake: RawFd,
@@ -83,7 +84,7 @@ impl Library {
             memories: Mutex::default(),
             devices: RwLock::default(),
             next_key: AtomicU64::new(1),
-            timers: Mutex::default(),
+            timers: Arc::default(),
             epoll,
             wake,
             attention: Attention::new(),
@@ -256,40 +257,23 @@ impl Library {
 
     /// Has [`Socket::overdue`] called at a time.
     pub(crate) fn timer(&self, when: Instant, key: u64) {
-        let first = {
-            let mut timers = self.timers.lock();
-            timers.insert((when, key));
-            timers.first() == Some(&(when, key))
-        };
-        if first {
+        if self.timers.add(when, key) {
             self.wake_up();
         }
     }
 
-    /// The same, unless the socket has a timer before that time.
-    pub(crate) fn timer_once(&self, when: Instant, key: u64) {
-        let known = self
-            .timers
-            .lock()
-            .iter()
-            .any(|(time, owner)| *owner == key && *time <= when);
-        if !known {
-            self.timer(when, key);
-        }
+    /// The same, until what it answers is dropped.
+    pub(crate) fn deadline(&self, when: Instant, key: u64) -> Deadline {
+        let deadline = self.timers.deadline(when, key);
+        self.timer(when, key);
+        deadline
     }
 
-    /// The sockets whose time has come, and how long until the next.
-    pub(crate) fn expired(&self, now: Instant) -> (Vec<u64>, Option<std::time::Duration>) {
-        let mut timers = self.timers.lock();
-        let mut keys = Vec::new();
-        while let Some((when, key)) = timers.first().copied() {
-            if when > now {
-                return (keys, Some(when - now));
-            }
-            timers.pop_first();
-            keys.push(key);
+    /// The same as [`timer`](Self::timer), unless the socket has one before that time.
+    pub(crate) fn timer_once(&self, when: Instant, key: u64) {
+        if !self.timers.has(when, key) {
+            self.timer(when, key);
         }
-        (keys, None)
     }
 
     fn wake_up(&self) {

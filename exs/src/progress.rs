@@ -63,7 +63,7 @@ fn run(library: &'static Library) {
             guarded(|| library.arm());
         }
 
-        let (expired, next) = library.expired(now);
+        let (expired, next) = library.timers.expired(now);
         for key in expired {
             if let Some(socket) = library.by_key(key) {
                 guarded(|| socket.overdue(library));
@@ -177,8 +177,8 @@ fn address_resolved(socket: &Socket) {
 
 fn route_resolved(library: &Library, socket: &Socket) {
     let mut inner = socket.lock();
-    let (id, target) = match std::mem::replace(&mut inner.phase, Phase::Idle(None)) {
-        Phase::Resolving(id, target) => (id, target),
+    let (id, attempt) = match std::mem::replace(&mut inner.phase, Phase::Idle(None)) {
+        Phase::Resolving(id, attempt) => (id, attempt),
         other => {
             inner.phase = other;
             return;
@@ -195,24 +195,19 @@ fn route_resolved(library: &Library, socket: &Socket) {
         });
 
     match made {
-        Ok(conn) => inner.phase = Phase::Connecting(Box::new(conn), target),
+        Ok(conn) => inner.phase = Phase::Connecting(Box::new(conn), attempt),
         Err(error) => {
             let fd = inner.fd;
             drop(inner);
-            target.end(
-                crate::abi::EXS_EVT_CONNECT,
-                fd,
-                Err(error),
-                crate::abi::EventDetail::None,
-            );
+            attempt.end(fd, Err(error));
         }
     }
 }
 
 fn established(library: &Library, socket: &Arc<Socket>, event: &CmEvent) {
     let mut inner = socket.lock();
-    let (mut conn, target) = match std::mem::replace(&mut inner.phase, Phase::Dead) {
-        Phase::Connecting(conn, target) => (conn, target),
+    let (mut conn, attempt) = match std::mem::replace(&mut inner.phase, Phase::Dead) {
+        Phase::Connecting(conn, attempt) => (conn, attempt),
         other => {
             inner.phase = other;
             drop(inner);
@@ -238,10 +233,5 @@ fn established(library: &Library, socket: &Arc<Socket>, event: &CmEvent) {
     };
 
     drop(inner);
-    target.end(
-        crate::abi::EXS_EVT_CONNECT,
-        fd,
-        result,
-        crate::abi::EventDetail::None,
-    );
+    attempt.end(fd, result);
 }

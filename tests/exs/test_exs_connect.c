@@ -4,6 +4,8 @@
 #include "setup/peers.h"
 #include "setup/twists.h"
 
+#include <unistd.h>
+
 static long call(param *p)
 {
 	return exs_connect(p->fd, p->address, p->address_len, p->flags, p->to, p->qh, p->ah);
@@ -81,6 +83,40 @@ static void nobody_answers(param *p)
 	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, ETIMEDOUT);
 }
 
+enum { MUCH = 30 * TEST_BUFSIZE };
+
+// A timeout is over with its connect. Nobody listens at first; the socket's next connection is not
+// cut, though it is being closed when that time is up.
+static void after_a_timeout(param *p)
+{
+	static const struct timeval timeout = {0, 700000};
+	static unsigned char much[MUCH];
+
+	for (int i = 0; i < MUCH; i++)
+		much[i] = pattern(i);
+	aim_port(p, 7);
+	CHECK(exs_connect(p->fd, p->address, p->address_len, EXS_BLOCK, &timeout, NULL, NULL) == -1, "somebody listens");
+	require(aim(p, p->peer_addr));
+	require(ok_exs_connect(p));
+	for (int i = 0; i < MUCH; i += TEST_BUFSIZE)
+		CHECK(!exs_send(p->fd, much + i, TEST_BUFSIZE, EXS_UNSIGNALED, p->qh, p->ah, p->mh), "exs_send: %s",
+		      strerror(errno));
+	CHECK(!exs_close(p->fd, 0, NULL, NULL), "exs_close: %s", strerror(errno));
+	meet(p);
+	print_pass(0);
+}
+
+// More than the connection holds, so that some is still to be sent when that time is up.
+static void peer_receives_late(param *p)
+{
+	require(accepted(p));
+	meet(p);
+	usleep(1000000);
+	uint64_t got = receive_to_the_end(p, 0);
+	CHECK(got == MUCH, "%llu bytes of %d", (unsigned long long)got, MUCH);
+	meet(p);
+}
+
 static void bound_first(param *p)
 {
 	// A client may say from where it connects.
@@ -109,6 +145,7 @@ static const struct test_case all_tests[] = {
 	{15, OK(OK_EXS_CONNECT), .peer = peer_accepts, .state = unconnected, .run = both_timeouts},
 	{16, OK(OK_EXS_CONNECT), .peer = peer_accepts, .state = unconnected, .run = bound_first},
 	{17, ERROR(ETIMEDOUT), .peer = peer_accepts, .state = unconnected, .run = nobody_answers},
+	{18, OK(OK_EXS_CONNECT), .peer = peer_receives_late, .state = unconnected, .run = after_a_timeout},
 };
 
 PROGRAM("exs_connect", call)

@@ -31,14 +31,14 @@ impl Socket {
                 inner.look();
                 Vec::new()
             }
-            Phase::Resolving(id, connecting) => {
+            Phase::Resolving(id, attempt) => {
                 drop(id);
-                inner.refuse(connecting, Errno(libc::ECANCELED));
+                attempt.end(inner.fd, Err(Errno(libc::ECANCELED)));
                 Vec::new()
             }
-            Phase::Connecting(conn, connecting) => {
+            Phase::Connecting(conn, attempt) => {
                 drop(conn);
-                inner.refuse(connecting, Errno(libc::ECANCELED));
+                attempt.end(inner.fd, Err(Errno(libc::ECANCELED)));
                 Vec::new()
             }
             Phase::Listening(listener) => listener.close(inner.fd),
@@ -72,15 +72,15 @@ impl Socket {
     pub(crate) fn overdue(self: &Arc<Self>, library: &Library) {
         let mut inner = self.lock();
         match std::mem::replace(&mut inner.phase, Phase::Dead) {
-            Phase::Resolving(id, target) => {
+            Phase::Resolving(id, attempt) => {
                 drop(id);
                 inner.phase = Phase::Idle(None);
-                inner.refuse(target, Errno(libc::ETIMEDOUT));
+                attempt.end(inner.fd, Err(Errno(libc::ETIMEDOUT)));
             }
-            Phase::Connecting(conn, target) => {
+            Phase::Connecting(conn, attempt) => {
                 drop(conn);
                 inner.phase = Phase::Idle(None);
-                inner.refuse(target, Errno(libc::ETIMEDOUT));
+                attempt.end(inner.fd, Err(Errno(libc::ETIMEDOUT)));
             }
             Phase::Connected(mut conn) => {
                 if inner.closing && conn.link() == Link::Up {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Inner, Phase, Socket};
+use super::{Attempt, Inner, Phase, Socket};
 use crate::errno::{Errno, Result};
 use crate::library::Library;
 use crate::listen::Listener;
@@ -31,12 +31,8 @@ impl Socket {
             return Err(unreachable_as(error));
         }
 
-        inner.phase = Phase::Resolving(id, target);
-        drop(inner);
-        if let Some(timeout) = timeout {
-            library.timer(Instant::now() + timeout, self.key);
-        }
-
+        let timer = timeout.map(|timeout| library.deadline(Instant::now() + timeout, self.key));
+        inner.phase = Phase::Resolving(id, Attempt { target, timer });
         Ok(())
     }
 
@@ -86,9 +82,9 @@ impl Socket {
     pub(crate) fn connect_failed(&self, error: Errno) {
         let mut inner = self.lock();
         match std::mem::replace(&mut inner.phase, Phase::Dead) {
-            Phase::Resolving(_, target) | Phase::Connecting(_, target) => {
+            Phase::Resolving(_, attempt) | Phase::Connecting(_, attempt) => {
                 inner.phase = Phase::Idle(None);
-                inner.refuse(target, error);
+                attempt.end(inner.fd, Err(error));
             }
             other => inner.phase = other,
         }

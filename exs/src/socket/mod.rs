@@ -18,6 +18,7 @@ use crate::errno::{Errno, Result};
 use crate::listen::Listener;
 use crate::memory::Memory;
 use crate::queue::Target;
+use crate::timers::Deadline;
 use crate::verbs::{Address, CmId, Mr};
 
 pub(crate) use connect::unreachable_as;
@@ -60,9 +61,9 @@ pub(crate) enum Phase {
     /// Neither connected nor listening; with the identifier that it is bound with.
     Idle(Option<CmId>),
     /// Finding the way to a peer.
-    Resolving(CmId, Target),
+    Resolving(CmId, Attempt),
     /// The request is out.
-    Connecting(Box<Conn>, Target),
+    Connecting(Box<Conn>, Attempt),
     /// A request was accepted, and the peer's last word is missing. The listener's number.
     Accepting(Box<Conn>, u64),
     /// Connected, or was.
@@ -70,6 +71,13 @@ pub(crate) enum Phase {
     Listening(Listener),
     /// Closed.
     Dead,
+}
+
+/// A connect in progress.
+pub(crate) struct Attempt {
+    target: Target,
+    /// Its timeout.
+    timer: Option<Deadline>,
 }
 
 /// The operations of one direction that wait for a file transfer before them.
@@ -148,6 +156,15 @@ impl Socket {
     }
 }
 
+impl Attempt {
+    /// It is over, and its timeout with it: what the socket does next has nothing to do with that.
+    pub(crate) fn end(self, socket: i32, result: Result<()>) {
+        drop(self.timer);
+        self.target
+            .end(EXS_EVT_CONNECT, socket, result, EventDetail::None);
+    }
+}
+
 impl Direction {
     fn occupied(&self) -> bool {
         self.busy || !self.waiting.is_empty()
@@ -188,11 +205,6 @@ impl Inner {
             Link::Gone if !conn.reset => Err(Errno(libc::EPIPE)),
             Link::Draining | Link::Gone => Err(Errno(libc::ECONNRESET)),
         }
-    }
-
-    /// Ends a connect.
-    fn refuse(&self, target: Target, error: Errno) {
-        target.end(EXS_EVT_CONNECT, self.fd, Err(error), EventDetail::None);
     }
 
     /// Starts what waited for its turn, ends the stream when it is time, and reports shutdowns that

@@ -34,6 +34,7 @@ static const char *const all_connect_tests[] = {
 	[15 - 1] = "exs_connect(fd, ai_addr, ai_addrlen, flags, TIMEOUT, qh, ah)",
 	[16 - 1] = "exs_connect(fd, ai_addr, ai_addrlen, flags, to, qh, ah) [bound]",
 	[17 - 1] = "exs_connect(fd, ai_addr, ai_addrlen, flags, TIMEOUT, qh, ah) [the peer does not answer]",
+	[18 - 1] = "exs_connect(fd, ai_addr, ai_addrlen, flags, to, qh, ah) [after one with TIMEOUT]",
 };
 
 TEST_NAMES(connect, CONNECT)
