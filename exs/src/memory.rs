@@ -55,7 +55,8 @@ impl Memory {
     fn readable(&self) -> Result<()> {
         match self.flags & EXS_MRF_RECV_DISABLE {
             0 => Ok(()),
-            _ => check(self.address, self.length, Use::Send),
+            _ => pieces(self.address, self.length)
+                .try_for_each(|(address, length)| check(address, length, Use::Send)),
         }
     }
 
@@ -82,15 +83,28 @@ impl Memory {
     }
 }
 
+/// Bytes of which the pages are looked at together: of a range whose length is no memory's, no more
+/// is listed than is there.
+const PIECE: usize = 4 << 20;
+
+/// A range in pieces: address and length.
+fn pieces(address: usize, length: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..length)
+        .step_by(PIECE)
+        .map(move |at| (address + at, PIECE.min(length - at)))
+}
+
 /// Whether there is memory at a range, whatever its protection.
 fn mapped(address: usize, length: usize) -> bool {
     // SAFETY: asks the system for a number.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(1) as usize;
-    let start = address / page * page;
-    let pages = (address + length - start).div_ceil(page);
-    let mut residence = vec![0_u8; pages];
-    // SAFETY: the vector has a byte for each page.
-    unsafe { libc::mincore(start as *mut _, pages * page, residence.as_mut_ptr()) == 0 }
+    let mut residence = vec![0_u8; PIECE / page + 1];
+    pieces(address, length).all(|(address, length)| {
+        let start = address / page * page;
+        let whole = (address + length - start).next_multiple_of(page);
+        // SAFETY: the vector has a byte for each page of a piece, which may begin within one.
+        unsafe { libc::mincore(start as *mut _, whole, residence.as_mut_ptr()) == 0 }
+    })
 }
 
 /// Which way an operation uses its memory.
@@ -201,3 +215,19 @@ impl Buffer {
 /// From this size on, registering unregistered memory for one operation costs less than copying it
 /// through messages.
 const REGISTER_LEAST: usize = 16 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_range_that_is_longer_than_memory_no_list_is_made() {
+        static CONSTANT: [u8; 3] = [0; 3];
+        let there = CONSTANT.as_ptr() as usize;
+        assert!(!mapped(there, usize::MAX / 4));
+        let large = vec![0_u8; 2 * PIECE + 1];
+        assert!(mapped(large.as_ptr() as usize, large.len()));
+        let lengths: Vec<usize> = pieces(there, large.len()).map(|piece| piece.1).collect();
+        assert_eq!(lengths, [PIECE, PIECE, 1]);
+    }
+}

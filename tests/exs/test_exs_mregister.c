@@ -61,6 +61,12 @@ static void unmapped(param *p)
 	judged(p, (void *)4096, TEST_BUFSIZE, 0, EFAULT);
 }
 
+// Some of it is there: looking for all of it must not take as much again.
+static void more_than_there_is(param *p)
+{
+	judged(p, pages(PROT_READ), SIZE_MAX / 4, EXS_MRF_RECV_DISABLE, EFAULT);
+}
+
 // A region may be registered more than once, and each registration is one.
 static void twice(param *p)
 {
@@ -85,6 +91,7 @@ static const struct test_case all_tests[] = {
 	{9, OK(OK_EXS_MREGISTER), .state = initialized, .run = read_only_to_send},
 	{10, ERROR(EFAULT), .state = initialized, .run = unmapped},
 	{11, OK(OK_EXS_MREGISTER), .state = initialized, .run = twice},
+	{12, ERROR(EFAULT), .state = initialized, .run = more_than_there_is},
 };
 
 PROGRAM("exs_mregister", call)

@@ -32,6 +32,7 @@ static const char *const all_mregister_tests[] = {
 	[9 - 1] = "exs_mregister(READ_ONLY, BUFSIZE, EXS_MRF_RECV_DISABLE)",
 	[10 - 1] = "exs_mregister(UNMAPPED, BUFSIZE, 0)",
 	[11 - 1] = "exs_mregister(buf, BUFSIZE, 0) [twice]",
+	[12 - 1] = "exs_mregister(READ_ONLY, MORE_THAN_THERE_IS, EXS_MRF_RECV_DISABLE)",
 };
 
 TEST_NAMES(mregister, MREGISTER)
