@@ -60,6 +60,31 @@ static void too_many_in_progress(param *p)
 	print_macro(p->test_number, p->test_value, p->test_name, -1, -1, EAGAIN);
 }
 
+static void peer_sends_a_piece(param *p)
+{
+	require(connected(p));
+	p->SEND_BUFSIZE = 100;
+	require(ok_exs_send(p));
+	meet(p);
+}
+
+// What does not wait takes what is there. The piece comes as a whole: its first byte says that the
+// others are there.
+static void does_not_wait_for_all(param *p)
+{
+	ssize_t ret;
+
+	require(do_not_wait(p));
+	do
+		ret = exs_recv(p->fd, p->recv_buf, 1, EXS_BLOCK, NULL, NULL, p->mh);
+	while (ret < 0 && errno == EAGAIN);
+	CHECK(ret == 1, "exs_recv: %zd %s", ret, strerror(errno));
+	p->flags |= MSG_WAITALL;
+	ret = call(p);
+	CHECK(ret == 99 && !memcmp(p->recv_buf, p->send_store + 1, ret), "%zd bytes of 99", ret);
+	print_macro(p->test_number, p->test_value, p->test_name, call(p), -1, EAGAIN);
+}
+
 static void closed_while_receiving(param *p)
 {
 	CHECK(!call(p), "exs_recv: %s", strerror(errno));
@@ -94,6 +119,7 @@ static const struct test_case all_tests[] = {
 	{22, ERROR(EAGAIN), .modes = NON_BLOCKING, .peer = peer_connects, .state = accepted, .run = too_many_in_progress},
 	{23, ERROR(ECANCELED), .modes = NON_BLOCKING, .peer = peer_connects, .state = accepted, .run = closed_while_receiving},
 	{24, OK(OK_EXS_RECV), .peer = peer_connects, .state = shut_for_reading, .run = nothing_after_shutdown},
+	{25, ERROR(EAGAIN), .modes = BLOCKING, .peer = peer_sends_a_piece, .state = accepted, .run = does_not_wait_for_all},
 };
 
 PROGRAM("exs_recv", call)

@@ -123,11 +123,16 @@ impl Flow {
     }
 
     pub(super) fn data_arrived(&mut self) -> Result<(), Violation> {
-        if self.data_held >= self.own_data {
+        if self.full() {
             return Err(Violation("data without credit"));
         }
         self.data_held += 1;
         Ok(())
+    }
+
+    /// Whether all slots for data are taken.
+    pub(super) fn full(&self) -> bool {
+        self.data_held >= self.own_data
     }
 
     pub(super) fn data_freed(&mut self) {

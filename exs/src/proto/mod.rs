@@ -238,9 +238,11 @@ impl Machine {
         self.flow.data_room(&self.limits) * self.limits.payload
     }
 
-    /// Whether a receive would end at once.
+    /// Whether a receive that does not want to be filled would end without more from the peer: on a
+    /// stream with what there is, else with a whole message. One that is more than the connection
+    /// holds has to be waited for, as the peer goes on with it once some is taken.
     pub fn readable(&self) -> bool {
-        self.rx.readable() || self.gone
+        self.rx.readable(self.limits.messages) || self.flow.full() || self.gone
     }
 
     /// Whether the peer takes no more data.

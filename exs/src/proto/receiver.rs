@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Action, Outcome, Violation};
+use super::{Action, Outcome, SOURCES, Violation};
 
 /// A receive in progress.
 #[derive(Debug)]
@@ -119,8 +119,15 @@ impl Receiver {
         self.ops.len()
     }
 
-    pub(super) fn readable(&self) -> bool {
-        !self.items.is_empty() || self.fin || self.reading != Reading::Open
+    pub(super) fn readable(&self, messages: bool) -> bool {
+        let ends = |item: &Item| match item {
+            Item::Data { end, .. } | Item::Source { end, .. } => *end,
+        };
+        let there = match messages {
+            true => self.items.iter().any(ends) || self.sources.len() >= SOURCES,
+            false => !self.items.is_empty(),
+        };
+        there || self.fin || self.reading != Reading::Open
     }
 
     pub(super) fn stop(&mut self) {

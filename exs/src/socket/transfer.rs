@@ -105,7 +105,9 @@ impl Socket {
             _ => {}
         }
 
-        let (flag, mhandle) = (transfer.flag, transfer.mhandle);
+        // To fill the buffer may take more than is there.
+        let flag = transfer.flag && admission != Admission::Immediate;
+        let mhandle = transfer.mhandle;
         let op = Op {
             buffer: transfer.buffer(&device, Use::Receive)?,
             flag,

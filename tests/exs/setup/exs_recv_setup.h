@@ -79,6 +79,7 @@ static const char *const all_recv_tests[] = {
 	[22 - 1] = "exs_recv(fd, recv_buf, RECV_BUFSIZE, flags, qh, ah, mh) [EXS_RECVS_MAX in progress]",
 	[23 - 1] = "exs_recv(fd, recv_buf, RECV_BUFSIZE, flags, qh, ah, mh) [closed meanwhile]",
 	[24 - 1] = "exs_recv(fd, recv_buf, RECV_BUFSIZE, flags, qh, ah, mh) [shut down for reading]",
+	[25 - 1] = "exs_recv(fd, recv_buf, RECV_BUFSIZE, MSG_WAITALL, qh, ah, mh) [O_NONBLOCK, a part is there]",
 };
 
 TEST_NAMES(recv, RECV)

@@ -177,6 +177,36 @@ fn a_slow_receiver_holds_the_sender_back() {
 }
 
 #[test]
+fn a_message_is_there_when_all_of_it_is_or_no_more_can_come() {
+    let mut rng = StdRng::seed_from_u64(1);
+    let mut ends = ends(true, 0);
+    for (part, end) in [(100, false), (100, false), (0, true)] {
+        assert!(!ends[1].machine.readable());
+        ends[0].send(vec![1; part], end, false);
+        settle(&mut ends, &mut rng);
+    }
+    assert!(ends[1].machine.readable());
+    ends[1].receive(1000, false, false);
+    assert_eq!(ends[1].received.last().map(|last| last.0.len()), Some(200));
+    assert!(!ends[1].machine.readable());
+
+    // Through the slots, and read from the sender.
+    for (size, exposable, parts) in [(100, false, usize::from(DATA)), (9000, true, SOURCES)] {
+        for _ in 0..parts {
+            assert!(!ends[1].machine.readable());
+            ends[0].send(vec![2; size], false, exposable);
+            settle(&mut ends, &mut rng);
+        }
+        assert!(ends[1].machine.readable());
+        ends[0].send(vec![2; 1], true, false);
+        ends[1].receive(100_000, false, false);
+        settle(&mut ends, &mut rng);
+        let taken = ends[1].received.last().map(|last| last.0.len());
+        assert_eq!(taken, Some(parts * size + 1));
+    }
+}
+
+#[test]
 fn stop_at_any_moment_ends_everything() {
     for seed in 0..400 {
         let mut rng = StdRng::seed_from_u64(seed);
