@@ -233,7 +233,7 @@ int exs_mderegister(exs_mhandle_t mhandle, int flags);
 
 /* depth 0 takes the default. */
 exs_qhandle_t exs_qcreate(int depth);
-/* EBUSY while an operation in progress names the queue; events not yet taken are dropped. */
+/* EBUSY while an operation in progress names the queue or a thread waits at it; events not yet taken are dropped. */
 int exs_qdelete(exs_qhandle_t qhandle);
 /* Takes up to evtvec_cnt events and waits for the first; a negative count waits for -evtvec_cnt of them. timeout NULL
  * waits for ever; when it has passed, returns how many there were (0 .. |evtvec_cnt|). EINTR when a signal handler ran. */

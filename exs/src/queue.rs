@@ -44,6 +44,8 @@ struct State {
     depth: usize,
     /// Operations in progress that name the queue.
     pending: usize,
+    /// Threads that wait for events.
+    waiting: usize,
     signal: Option<Signal>,
     wait: Wait,
     deleted: bool,
@@ -80,6 +82,7 @@ impl Queue {
                 events: VecDeque::with_capacity(depth.min(64)),
                 depth,
                 pending: 0,
+                waiting: 0,
                 signal: None,
                 wait: Wait::default(),
                 deleted: false,
@@ -125,17 +128,14 @@ impl Queue {
         }
     }
 
-    /// Deletes it, unless operations are in progress: `EBUSY`.
+    /// Deletes it, unless operations are in progress or threads wait: `EBUSY`.
     pub(crate) fn delete(&self) -> Result<()> {
         let mut state = self.state.lock();
-        if state.pending > 0 {
+        if state.pending > 0 || state.waiting > 0 {
             return Err(Errno(libc::EBUSY));
         }
         state.deleted = true;
         state.events.clear();
-        drop(state);
-        self.posted.fetch_add(1, Ordering::SeqCst);
-        self.wake();
         Ok(())
     }
 
@@ -155,8 +155,10 @@ impl Queue {
             if let Some(events) = ready(&mut state, least, most)? {
                 return Ok(events);
             }
+            state.waiting += 1;
             (state.wait, state.patience, state.signal.is_some())
         };
+        let _waits = Waits(&self.state);
         if wait == Wait::BusyPoll {
             ready_to_wait()?;
         }
@@ -339,6 +341,15 @@ impl Queue {
     /// Changes it.
     pub(crate) fn set_wait(&self, wait: Wait) {
         self.state.lock().wait = wait;
+    }
+}
+
+/// A thread that waits for events, until it is dropped.
+struct Waits<'a>(&'a Mutex<State>);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.lock().waiting -= 1;
     }
 }
 

@@ -4,6 +4,9 @@
 #include "setup/peers.h"
 #include "setup/twists.h"
 
+#include <pthread.h>
+#include <unistd.h>
+
 static long call(param *p)
 {
 	return exs_qdelete(p->qh);
@@ -44,6 +47,44 @@ static void with_events(param *p)
 	print_macro(p->test_number, p->test_value, p->test_name, ret, 0, 0);
 }
 
+static int waited;
+
+static void *wait_for_one(void *of)
+{
+	param *p = of;
+	struct timeval limit = {10, 0};
+	exs_event_t event;
+
+	waited = exs_qdequeue(p->qh, &event, 1, &limit);
+	return NULL;
+}
+
+// Whoever waits is not told that the queue is gone. From when on he waits nobody knows: a queue
+// that is deleted before is followed by another.
+static void waited_at(param *p)
+{
+	enum { TRIES = 50 };
+	pthread_t waiter;
+	long ret = 0;
+	int error = 0;
+
+	for (int i = 0; i < TRIES && !ret; i++) {
+		p->qh = exs_qcreate(0);
+		CHECK(!pthread_create(&waiter, NULL, wait_for_one, p), "no thread");
+		usleep(10000 * (i + 1));
+		errno = 0;
+		ret = call(p);
+		error = errno;
+		if (ret)
+			CHECK(!exs_close(p->fd, 0, p->qh, p->ah), "exs_close: %s", strerror(errno));
+		pthread_join(waiter, NULL);
+	}
+	CHECK(!ret || waited == 1, "the wait ends with %d", waited);
+	CHECK(!ret || !exs_qdelete(p->qh), "exs_qdelete, once nobody waits: %s", strerror(errno));
+	errno = error;
+	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, EBUSY);
+}
+
 static const struct test_case all_tests[] = {
 	{1, ERROR(EPERM)},
 	{3, ERROR(EINVAL), .state = with_queue, .twist = bad_qhandle},
@@ -53,6 +94,7 @@ static const struct test_case all_tests[] = {
 	{7, ERROR(EINVAL), .state = with_queue, .twist = no_handle},
 	{8, ERROR(EINVAL), .state = with_queue, .twist = wild_handle},
 	{9, OK(OK_EXS_QDELETE), .modes = NON_BLOCKING, .peer = peer_receives, .state = connected, .run = with_events},
+	{10, ERROR(EBUSY), .state = with_socket, .run = waited_at},
 };
 
 PROGRAM("exs_qdelete", call)

@@ -20,6 +20,7 @@ static const char *const all_qdelete_tests[] = {
 	[7 - 1] = "exs_qdelete(NULL)",
 	[8 - 1] = "exs_qdelete(NOT_A_QUEUE)",
 	[9 - 1] = "exs_qdelete(qh) [an event is in it]",
+	[10 - 1] = "exs_qdelete(qh) [a thread waits at it]",
 };
 
 TEST_NAMES(qdelete, QDELETE)
