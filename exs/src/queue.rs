@@ -1,6 +1,7 @@
 //! Event queues: operations that will post an event, events not yet taken, and waiting for them.
 //!
 //! Waiting is on a futex word of the queue's own, so that a signal handler ends it with `EINTR`.
+//! Who never sleeps holds signals back, and lets them in now and then.
 
 mod patience;
 mod target;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use ferroce_signals::Held;
 use parking_lot::Mutex;
 
 use crate::abi::Event;
@@ -38,6 +40,9 @@ pub(crate) struct Signal {
     /// The value that comes with it.
     pub value: usize,
 }
+
+/// How often a thread that never sleeps looks for signals.
+const SIGNALS: Duration = Duration::from_micros(100);
 
 struct State {
     events: VecDeque<Event>,
@@ -200,6 +205,7 @@ impl Queue {
         progress: &impl Progress,
     ) -> Result<Option<Vec<Event>>> {
         let mut since = started;
+        let (mut held, mut let_in) = (None, started);
         loop {
             let advanced = progress.advance();
             if let Some(events) = ready(&mut self.state.lock(), least, most)? {
@@ -215,6 +221,13 @@ impl Queue {
             }
             if wait == Wait::Adaptive && now - since > patience {
                 return Ok(None);
+            }
+            // No sleep would end with a signal.
+            if wait == Wait::BusyPoll && now - let_in > SIGNALS {
+                let_in = now;
+                if held.get_or_insert_with(Held::all).let_in() {
+                    return Err(Errno(libc::EINTR));
+                }
             }
 
             std::hint::spin_loop();

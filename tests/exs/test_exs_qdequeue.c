@@ -175,6 +175,14 @@ static void interrupted(param *p)
 	print_macro(p->test_number, p->test_value, p->test_name, exs_qdequeue(p->qh, events, 1, NULL), -1, EINTR);
 }
 
+static void interrupted_while_polling(param *p)
+{
+	int wait = EXS_WAIT_BUSY_POLL;
+
+	CHECK(!exs_qmodify(p->qh, EXS_QATTR_WAIT, &wait, sizeof(wait)), "exs_qmodify: %s", strerror(errno));
+	interrupted(p);
+}
+
 static const struct test_case all_tests[] = {
 	{1, ERROR(EPERM)},
 	{2, ERROR(EPERM), .state = room_only},
@@ -191,6 +199,7 @@ static const struct test_case all_tests[] = {
 	{13, OK(OK_EXS_QDEQUEUE), .modes = NON_BLOCKING, .peer = peer_drains, .state = connected, .run = less_than_wanted},
 	{14, ERROR(EINTR), .state = queue_and_room, .run = interrupted},
 	{15, ERROR(EFAULT), .state = queue_and_room, .twist = no_events},
+	{16, ERROR(EINTR), .state = queue_and_room, .run = interrupted_while_polling},
 };
 
 PROGRAM("exs_qdequeue", call)

@@ -81,6 +81,21 @@ impl Held {
         }
     }
 
+    /// Lets in what has come meanwhile, and answers whether a handler ran.
+    #[must_use]
+    pub fn let_in(&self) -> bool {
+        let at_once = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let before = &raw const self.signals.before;
+        // A signal that has no handler is none for this call. SAFETY: no descriptors, a time, and
+        // what was before, of this thread.
+        let found = unsafe { libc::ppoll(null_mut(), 0, &raw const at_once, before) };
+        // SAFETY: the calling thread's own.
+        found < 0 && unsafe { *libc::__errno_location() } == libc::EINTR
+    }
+
     /// Whether a signal has come meanwhile at which a call that sleeps ends.
     #[must_use]
     pub fn would_end_a_call(&self) -> bool {
@@ -123,6 +138,33 @@ mod tests {
 
     unsafe extern "C" {
         fn pthread_testcancel();
+    }
+
+    /// How often the handler ran.
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+
+    extern "C" fn run(_: c_int) {
+        RUNS.fetch_add(1, Ordering::SeqCst);
+    }
+
+    #[test]
+    fn a_signal_is_let_in_when_it_may_be() {
+        // SAFETY: a signal to this thread.
+        let raise = |signal| unsafe { libc::pthread_kill(libc::pthread_self(), signal) };
+        // SAFETY: a handler that only counts.
+        unsafe { libc::signal(libc::SIGUSR1, run as *const () as libc::sighandler_t) };
+        let held = Held::all();
+        assert!(!held.let_in());
+        raise(libc::SIGUSR1);
+        assert_eq!(RUNS.load(Ordering::SeqCst), 0);
+        assert!(held.let_in());
+        assert_eq!(RUNS.load(Ordering::SeqCst), 1);
+        // One that does nothing is none.
+        raise(libc::SIGWINCH);
+        assert!(!held.let_in());
+        raise(libc::SIGUSR1);
+        drop(held);
+        assert_eq!(RUNS.load(Ordering::SeqCst), 2);
     }
 
     /// How far the thread has come.

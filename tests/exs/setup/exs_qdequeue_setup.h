@@ -33,6 +33,7 @@ static const char *const all_qdequeue_tests[] = {
 	[13 - 1] = "exs_qdequeue(qh, evtvec, -5, to) [three events]",
 	[14 - 1] = "exs_qdequeue(qh, evtvec, evtvec_cent, NULL) [a signal handler runs]",
 	[15 - 1] = "exs_qdequeue(qh, NULL, evtvec_cent, to)",
+	[16 - 1] = "exs_qdequeue(qh, evtvec, evtvec_cent, NULL) [EXS_WAIT_BUSY_POLL, a signal handler runs]",
 };
 
 TEST_NAMES(qdequeue, QDEQUEUE)
