@@ -110,7 +110,7 @@ impl Machine {
 
     /// Takes no more data. Receives end as canceled once the peer cannot write into them any more.
     pub fn stop(&mut self) {
-        self.rx.stop();
+        self.rx.stop(self.gone);
         self.pump();
     }
 

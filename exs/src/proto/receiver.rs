@@ -130,9 +130,14 @@ impl Receiver {
         there || self.fin || self.reading != Reading::Open
     }
 
-    pub(super) fn stop(&mut self) {
+    /// `gone`: there is no peer any more that would have to agree. A connection that broke before
+    /// stays one that broke.
+    pub(super) fn stop(&mut self, gone: bool) {
         if self.reading == Reading::Open {
-            self.reading = Reading::Stopping;
+            self.reading = match gone && self.fin && !self.broken {
+                true => Reading::Stopped,
+                false => Reading::Stopping,
+            };
         }
     }
 

@@ -253,6 +253,28 @@ fn stop_at_any_moment_ends_everything() {
 }
 
 #[test]
+fn a_stop_after_the_end_of_the_connection_is_no_break() {
+    for (in_order, wanted) in [
+        (true, [Outcome::Done, Outcome::Canceled]),
+        (false, [Outcome::Reset, Outcome::Reset]),
+    ] {
+        let mut ends = ends(false, 0);
+        if in_order {
+            ends[0].machine.finish();
+            ends[0].act();
+        }
+        settle(&mut ends, &mut StdRng::seed_from_u64(1));
+        let end = &mut ends[1];
+        end.machine.gone();
+        end.receive(100, false, false);
+        end.machine.stop();
+        end.receive(100, false, false);
+        let outcomes: Vec<Outcome> = end.received.iter().map(|received| received.3).collect();
+        assert_eq!(outcomes, wanted);
+    }
+}
+
+#[test]
 fn a_break_at_any_moment_ends_everything() {
     for seed in 0..400 {
         let mut rng = StdRng::seed_from_u64(seed);
