@@ -210,7 +210,8 @@ ssize_t exs_recvfile(int socket, exs_xferfile_t *recvvec, int recvvec_cnt, int f
 
 /* how: SHUT_RD, SHUT_WR, SHUT_RDWR. Without EXS_BLOCK a NULL qhandle means that no event is wanted. */
 int exs_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
-/* As above. Sends in progress are finished first, receives in progress fail with ECANCELED. */
+/* As above. Sends in progress are finished first, receives in progress fail with ECANCELED. ETIMEDOUT when the peer has
+ * taken nothing of those sends for 20 seconds: the socket is closed all the same. */
 int exs_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
 
 int exs_fcntl(int sockno, int cmd, ...);

@@ -220,6 +220,11 @@ impl Machine {
         self.gone || self.rx.drained()
     }
 
+    /// Grows whenever bytes of a send have got to the peer.
+    pub fn parts_done(&self) -> u64 {
+        self.tx.parts_done
+    }
+
     /// Sends in progress.
     pub fn sending(&self) -> usize {
         self.tx.len()

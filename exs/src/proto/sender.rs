@@ -56,6 +56,8 @@ pub(super) struct Sender {
     /// How sends end once nothing can be sent any more.
     refusal: Option<Outcome>,
     owes_stop_ack: bool,
+    /// Posts and reads that are over.
+    pub parts_done: u64,
 }
 
 impl Sender {
@@ -105,6 +107,7 @@ impl Sender {
 
     /// A post of an operation is over. Operations that were already retired had none.
     pub(super) fn part_done(&mut self, op: u64) {
+        self.parts_done += 1;
         if let Some(op) = self.op(op) {
             op.parts -= 1;
         }

@@ -10,9 +10,27 @@ use crate::errno::Errno;
 use crate::library::Library;
 use crate::queue::Target;
 
-/// How long a close waits for sends in progress, and then for the peer's answer.
+/// How long a close waits for sends in progress while none of them moves on, and then for the
+/// peer's answer.
 const LINGER: Duration = Duration::from_secs(20);
 const FAREWELL: Duration = Duration::from_secs(3);
+
+/// The wait of a close for sends in progress.
+#[derive(Default)]
+pub(super) struct Linger {
+    moved: u64,
+}
+
+impl Linger {
+    /// It begins, or its time has passed: true if sends have moved on since the last time.
+    fn again(&mut self, moved: u64) -> bool {
+        moved != std::mem::replace(&mut self.moved, moved)
+    }
+}
+
+fn moved(conn: &Conn) -> u64 {
+    conn.machine().map_or(0, |machine| machine.parts_done())
+}
 
 impl Socket {
     /// Closes: nobody can name the socket any more. What is in progress is finished or canceled
@@ -25,6 +43,7 @@ impl Socket {
             Phase::Connected(mut conn) => {
                 // Receives that a shutdown would end quietly are canceled by a close.
                 conn.quiet_stop = false;
+                inner.linger.again(moved(&conn));
                 inner.phase = Phase::Connected(conn);
                 inner.write_shut = true;
                 inner.read_shut = true;
@@ -84,8 +103,13 @@ impl Socket {
             }
             Phase::Connected(mut conn) => {
                 if inner.closing && conn.link() == Link::Up {
-                    // Lingered long enough.
-                    conn.sever();
+                    match inner.linger.again(moved(&conn)) {
+                        true => library.timer(Instant::now() + LINGER, self.key),
+                        false => {
+                            inner.gave_up = true;
+                            conn.sever();
+                        }
+                    }
                 } else if conn.link() == Link::Draining {
                     conn.end();
                 }
@@ -139,7 +163,24 @@ impl Inner {
             unsafe { libc::close(fd) };
         }
         if let Some(target) = self.close.take() {
-            target.end(EXS_EVT_CLOSE, fd, Ok(()), EventDetail::None);
+            let result = match self.gave_up {
+                true => Err(Errno(libc::ETIMEDOUT)),
+                false => Ok(()),
+            };
+            target.end(EXS_EVT_CLOSE, fd, result, EventDetail::None);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_close_waits_as_long_as_sends_move_on() {
+        let mut linger = Linger::default();
+        linger.again(5);
+        assert!(linger.again(6) && linger.again(9));
+        assert!(!linger.again(9));
     }
 }

@@ -21,6 +21,7 @@ use crate::queue::Target;
 use crate::timers::Deadline;
 use crate::verbs::{Address, CmId, Mr};
 
+use close::Linger;
 pub(crate) use connect::unreachable_as;
 
 /// A socket.
@@ -51,6 +52,9 @@ pub(crate) struct Inner {
     shutdowns: Vec<Shutdown>,
     close: Option<Target>,
     closing: bool,
+    linger: Linger,
+    /// The close did not wait any longer.
+    gave_up: bool,
     /// Whether the connection manager has said that the connection ended, or will not say it any
     /// more.
     disconnected: bool,
@@ -145,6 +149,8 @@ impl Socket {
                 shutdowns: Vec::new(),
                 close: None,
                 closing: false,
+                linger: Linger::default(),
+                gave_up: false,
                 disconnected: false,
             }),
         })

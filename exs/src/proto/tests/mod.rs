@@ -166,6 +166,7 @@ fn a_slow_receiver_holds_the_sender_back() {
     settle(&mut ends, &mut rng);
     assert_eq!(ends[0].sent.len(), usize::from(DATA));
     assert_eq!(ends[0].machine.room(), 0);
+    assert_eq!(ends[0].machine.parts_done(), u64::from(DATA));
     for taken in 1..=20 {
         ends[1].receive(100, false, false);
         settle(&mut ends, &mut rng);
@@ -173,6 +174,7 @@ fn a_slow_receiver_holds_the_sender_back() {
     }
 
     assert_eq!(ends[0].sent.len(), 20);
+    assert_eq!(ends[0].machine.parts_done(), 20);
     assert_eq!(ends[0].machine.room(), u64::from(DATA) * PAYLOAD);
 }
 
