@@ -180,7 +180,8 @@ typedef struct exs_signal {
 
 /* Function Forward Declarations */
 
-/* EALREADY when already called in this process. Every other function is EPERM before it. */
+/* EALREADY when already called in this process, or in the one that it was forked from if that has used a device. Every
+ * other function is EPERM before it. */
 int exs_init(int version);
 
 /* PF_INET or PF_INET6 (else EAFNOSUPPORT); SOCK_STREAM or SOCK_SEQPACKET (else ESOCKTNOSUPPORT); protocol 0, or

@@ -18,7 +18,7 @@ use crate::queue::{Progress, Queue};
 use crate::socket::{Phase, Socket};
 use crate::table::Table;
 use crate::timers::{Deadline, Timers};
-use crate::verbs::{CmChannel, Completion, Cq, Device};
+use crate::verbs::{self, CmChannel, Completion, Cq, Device};
 
 static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(std::ptr::null_mut());
 static STARTING: Mutex<()> = Mutex::new(());
@@ -56,10 +56,11 @@ impl Library {
         unsafe { library.as_ref() }.ok_or(Errno(libc::EPERM))
     }
 
-    /// Starts it, and by `start` its progress thread: `EALREADY` a second time.
+    /// Starts it, and by `start` its progress thread: `EALREADY` a second time, also where that was
+    /// in the parent of this process and has opened devices.
     pub(crate) fn init(start: impl FnOnce(&'static Self) -> Result<()>) -> Result<()> {
         let _starting = STARTING.lock();
-        if !LIBRARY.load(Ordering::Acquire).is_null() {
+        if !LIBRARY.load(Ordering::Acquire).is_null() || verbs::opened() {
             return Err(Errno(libc::EALREADY));
         }
 
@@ -94,8 +95,9 @@ impl Library {
         library.watch(wake, WAKE)?;
         start(library)?;
 
-        // The child of a fork has neither the thread nor the devices: it must start anew. The
-        // parent's is left alone. SAFETY: the handler only stores a pointer.
+        // The child of a fork has not the thread: it must start anew, if librdmacm has not opened
+        // devices, which it would go on with. The parent's is left alone. SAFETY: the handler only
+        // stores a pointer.
         unsafe { libc::pthread_atfork(None, None, Some(forget_in_child)) };
         LIBRARY.store(std::ptr::from_ref(library).cast_mut(), Ordering::Release);
         Ok(())

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use parking_lot::{Mutex, RwLock};
 
 use super::ffi::{self, Completion};
+use super::opens;
 use crate::errno::{Errno, Result};
 
 /// Entries of a completion queue.
@@ -32,6 +33,7 @@ unsafe impl Sync for Device {}
 impl Device {
     /// The contexts of all devices.
     pub(crate) fn contexts() -> Vec<*mut c_void> {
+        opens();
         let mut contexts = [std::ptr::null_mut(); 64];
         // SAFETY: there is room for as many as are asked for.
         let count = unsafe { ffi::xv_devices(contexts.as_mut_ptr(), contexts.len() as i32) };

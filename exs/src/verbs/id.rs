@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use std::ptr::NonNull;
 
 use super::ffi::{self, CmEvent, Work};
-use super::{Address, Cq, Device, check};
+use super::{Address, Cq, Device, check, opens};
 use crate::errno::{Errno, Result};
 
 /// The connection manager's channel: its events come out of a descriptor.
@@ -40,6 +40,7 @@ impl CmChannel {
 
     /// A new identifier, whose events carry `context`.
     pub(crate) fn id(&self, context: u64) -> Result<CmId> {
+        opens();
         // SAFETY: the channel is open.
         let raw = unsafe { ffi::xv_id_create(self.raw.as_ptr(), context) };
         NonNull::new(raw).map(CmId::new).ok_or_else(Errno::last)

@@ -7,6 +7,7 @@ mod ffi;
 mod id;
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) use address::Address;
 pub(crate) use device::{Cq, Device, Mr};
@@ -27,6 +28,19 @@ pub(crate) const WRITE_IMMEDIATE: u32 = 3;
 pub(crate) const SEND_IMMEDIATE: u32 = 4;
 /// A flag of [`Work`]: the bytes are copied when it is posted.
 pub(crate) const INLINE: u32 = 1;
+
+/// Whether librdmacm has been asked for what it opens devices for. It keeps them open; the child of
+/// a fork has its contexts too, but none of what they stand for.
+static OPENED: AtomicBool = AtomicBool::new(false);
+
+/// Whether devices are open, in this process or in the one that it was forked from.
+pub(crate) fn opened() -> bool {
+    OPENED.load(Ordering::Relaxed)
+}
+
+fn opens() {
+    OPENED.store(true, Ordering::Relaxed);
+}
 
 /// The answer of a shim function: 0, an errno value, or -1 with errno set.
 fn check(answer: i32) -> Result<()> {

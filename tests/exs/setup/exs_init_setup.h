@@ -44,6 +44,8 @@ static const char *const all_init_tests[] = {
 	[3 - 1] = "exs_init(VERSION) [exs_init already]",
 	[4 - 1] = "exs_init(0)",
 	[5 - 1] = "exs_init(VERSION) [after a version that is not supported]",
+	[6 - 1] = "exs_init(VERSION) [in a child, after exs_init]",
+	[7 - 1] = "exs_init(VERSION) [in a child, after exs_mregister]",
 };
 
 TEST_NAMES(init, INIT)
