@@ -6,7 +6,7 @@ use super::slots::{DATA_POSTS, HEADERS, PAYLOAD, SLOT, Slots};
 use super::{Conn, Link, Op, RECEIVE};
 use crate::abi::{EXS_EVT_RECV, EXS_EVT_SEND, EventDetail, EvtFlags, EvtXfer};
 use crate::errno::{Errno, Result};
-use crate::memory::{Buffer, Use};
+use crate::memory::Buffer;
 use crate::proto::message::{HEADER, Header};
 use crate::proto::{Action, Expose, Machine, Outcome};
 use crate::verbs::{INLINE, READ, SEND, SEND_IMMEDIATE, WRITE, WRITE_IMMEDIATE, Work};
@@ -62,13 +62,20 @@ impl Conn {
                 address,
                 key,
             } => self.read(op, offset, length, address, key),
+            Action::Fetch { op, offset, length } => {
+                let bytes = self.slots.aside(length as usize);
+                self.copy(op, offset, bytes);
+            }
             Action::Copy {
                 op,
                 offset,
                 slot,
                 start,
                 length,
-            } => self.copy(op, offset, slot, start as usize, length as usize),
+            } => {
+                let bytes = &self.slots.slot(slot, SLOT)[start as usize..][..length as usize];
+                self.copy(op, offset, bytes);
+            }
             Action::Repost { slot } => {
                 if self.link == Link::Up && self.repost(slot).is_err() {
                     self.sever();
@@ -118,18 +125,17 @@ impl Conn {
         }
     }
 
-    /// Copies bytes of a slot into a receive's memory.
-    fn copy(&self, op: u64, offset: u64, slot: u32, start: usize, length: usize) {
-        let bytes = &self.slots.slot(slot, SLOT)[start..][..length];
+    /// Copies what has arrived into a receive's memory.
+    fn copy(&self, op: u64, offset: u64, bytes: &[u8]) {
         if let Some(op) = at(&self.receives, self.first_receive, op) {
-            debug_assert!(offset as usize + length <= op.buffer.length);
+            debug_assert!(offset as usize + bytes.len() <= op.buffer.length);
             // SAFETY: the application has given this memory to the receive; the machine stays
             // within it.
             unsafe {
                 std::ptr::copy_nonoverlapping(
                     bytes.as_ptr(),
                     (op.buffer.address + offset as usize) as *mut u8,
-                    length,
+                    bytes.len(),
                 );
             }
         }
@@ -211,16 +217,15 @@ impl Conn {
     }
 
     fn read(&mut self, op: u64, offset: u64, length: u64, address: u64, key: u32) {
-        let index = (op - self.first_receive) as usize;
-        let Some(op) = self.receives.get_mut(index) else {
+        let Some(op) = at(&self.receives, self.first_receive, op) else {
             return;
         };
-        // A small buffer that nobody registered, for a large send.
-        if !op.buffer.exposable() && op.buffer.register(&self.device, Use::Receive).is_err() {
-            self.sever();
-            return;
+        let mut work = rdma(READ, &op.buffer, offset, length, address, key);
+        // A buffer that nobody registered, for a large send.
+        if !op.buffer.exposable() {
+            work.address[0] = self.slots.address(Slots::ASIDE);
+            work.lkey[0] = self.slots.lkey();
         }
-        let work = rdma(READ, &op.buffer, offset, length, address, key);
         self.queue(work);
     }
 

@@ -4,6 +4,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
 use crate::errno::{Errno, Result};
+use crate::proto::ASIDE;
 use crate::proto::message::HEADER;
 use crate::verbs::{Device, Mr};
 
@@ -24,7 +25,8 @@ pub(super) const POSTS: usize = HEADERS + RDMA_POSTS;
 /// Bytes of one RDMA READ or WRITE: well below any device's limit, large enough to fill the link.
 pub(super) const PIECE: u64 = 4 << 20;
 
-/// The memory that messages travel in: receive slots, then headers and payloads of what is posted.
+/// The memory that messages travel in: receive slots, then headers and payloads of what is posted,
+/// and what is read aside.
 /// The device reads and writes it, so that it is never borrowed as a whole.
 pub(super) struct Slots {
     base: NonNull<u8>,
@@ -37,7 +39,9 @@ unsafe impl Send for Slots {}
 impl Slots {
     pub(super) const SEND_HEADERS: usize = SLOTS * SLOT;
     pub(super) const SEND_PAYLOADS: usize = Self::SEND_HEADERS + HEADERS * HEADER;
-    const LENGTH: usize = Self::SEND_PAYLOADS + DATA_POSTS * PAYLOAD;
+    /// Where READs go whose receive has no registered memory.
+    pub(super) const ASIDE: usize = Self::SEND_PAYLOADS + DATA_POSTS * PAYLOAD;
+    const LENGTH: usize = Self::ASIDE + ASIDE as usize;
     const LAYOUT: Layout = match Layout::from_size_align(Self::LENGTH, 64) {
         Ok(layout) => layout,
         Err(_) => panic!("the layout of the slots"),
@@ -68,6 +72,17 @@ impl Slots {
         let slot = (slot as usize).min(SLOTS - 1);
         // SAFETY: within the memory; the device is done with the slot until it is posted again.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(slot * SLOT), length.min(SLOT)) }
+    }
+
+    /// What a READ has put aside, once it has completed.
+    pub(super) fn aside(&self, length: usize) -> &[u8] {
+        // SAFETY: within the memory; the device is done with it until another READ is posted.
+        unsafe {
+            std::slice::from_raw_parts(
+                self.base.as_ptr().add(Self::ASIDE),
+                length.min(ASIDE as usize),
+            )
+        }
     }
 
     /// Copies into the part that is sent from.

@@ -72,7 +72,9 @@ pub enum Action {
         /// Immediate data, which tells the peer of it; without, a message follows.
         immediate: Option<u32>,
     },
-    /// Post an RDMA READ into a receive operation's memory.
+    /// Post an RDMA READ into a receive operation's memory, or, where that is not registered, into
+    /// memory of the driver's own, of [`ASIDE`](super::ASIDE) bytes. One is under way into that at
+    /// a time, and a `Fetch` follows.
     Read {
         /// The receive operation.
         op: u64,
@@ -84,6 +86,15 @@ pub enum Action {
         address: u64,
         /// The peer's key.
         key: u32,
+    },
+    /// Copy what an RDMA READ has put aside into a receive operation's memory.
+    Fetch {
+        /// The receive operation.
+        op: u64,
+        /// Offset in its memory.
+        offset: u64,
+        /// Bytes.
+        length: u64,
     },
     /// Copy from a slot into a receive operation's memory.
     Copy {

@@ -2,7 +2,7 @@
 
 use super::message::{Header, Kind};
 use super::receiver::{Item, Reading, Source};
-use super::{ADVERT_LEAST, ADVERTS, Action, Expose, Machine, Posted, Violation};
+use super::{ADVERT_LEAST, ADVERTS, ASIDE, Action, Expose, Machine, Posted, Violation};
 
 impl Machine {
     /// `start`: where in the slot the payload begins.
@@ -139,15 +139,19 @@ impl Machine {
                 left,
                 ..
             }) => {
-                if !self.flow.may_rdma(&self.limits) {
+                let exposable = self.rx.ops[index].exposable;
+                if !self.flow.may_rdma(&self.limits) || (!exposable && self.aside) {
                     return false;
                 }
 
-                let length = room.min(*left).min(self.limits.piece);
+                let most = if exposable { self.limits.piece } else { ASIDE };
+                let length = room.min(*left).min(most);
                 self.flow.rdma_posts += 1;
+                self.aside |= !exposable;
                 self.posted.push_back(Posted::Read {
                     op: number,
                     source: *source,
+                    aside: (!exposable).then_some((offset, length)),
                 });
 
                 self.actions.push_back(Action::Read {

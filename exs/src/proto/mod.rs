@@ -49,13 +49,21 @@ const ADVERTS: usize = 16;
 /// few enough that adverts can catch up.
 const SOURCES: usize = 4;
 
+/// Bytes that are read at once for a receive whose memory is not registered.
+pub const ASIDE: u64 = 16 << 10;
+
 /// What was posted, in order; completions come in this order too.
 #[derive(Clone, Copy, Debug)]
 enum Posted {
     Data(u64),
     Control,
     Write(u64),
-    Read { op: u64, source: u64 },
+    Read {
+        op: u64,
+        source: u64,
+        /// Offset and length of what is put aside for it.
+        aside: Option<(u64, u64)>,
+    },
 }
 
 /// One end of a connection.
@@ -67,6 +75,8 @@ pub struct Machine {
     rx: Receiver,
     posted: VecDeque<Posted>,
     actions: VecDeque<Action>,
+    /// A READ is under way whose bytes are put aside.
+    aside: bool,
     /// The connection is no more.
     gone: bool,
 }
@@ -81,6 +91,7 @@ impl Machine {
             rx: Receiver::default(),
             posted: VecDeque::new(),
             actions: VecDeque::new(),
+            aside: false,
             gone: false,
         }
     }
@@ -172,8 +183,12 @@ impl Machine {
                 self.flow.rdma_posts -= 1;
                 self.tx.write_done(op);
             }
-            Some(Posted::Read { op, source }) => {
+            Some(Posted::Read { op, source, aside }) => {
                 self.flow.rdma_posts -= 1;
+                if let Some((offset, length)) = aside {
+                    self.aside = false;
+                    self.actions.push_back(Action::Fetch { op, offset, length });
+                }
                 self.rx.read_completed(op, source);
             }
             None => {}

@@ -91,6 +91,9 @@ impl Driver {
                     self.posted += 1;
                     self.inside(&self.receives, op, offset, length);
                 }
+                Action::Fetch { op, offset, length } => {
+                    self.inside(&self.receives, op, offset, length);
+                }
                 Action::Copy {
                     op,
                     offset,

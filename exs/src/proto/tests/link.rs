@@ -30,6 +30,7 @@ pub(super) enum Wire {
 #[derive(Debug)]
 pub(super) struct Receive {
     memory: Vec<u8>,
+    exposable: bool,
 }
 
 pub(super) struct End {
@@ -45,6 +46,8 @@ pub(super) struct End {
     pub sent: Vec<(u64, Outcome)>,
     pub received: Vec<(Vec<u8>, bool, bool, Outcome, bool)>,
     pub zero_copy: u64,
+    /// What was read for a receive that is not exposable; empty while that is under way.
+    aside: Option<Vec<u8>>,
 }
 
 pub(super) const DATA: u16 = 4;
@@ -78,6 +81,7 @@ impl End {
             sent: Vec::new(),
             received: Vec::new(),
             zero_copy: 0,
+            aside: None,
         }
     }
 
@@ -91,6 +95,7 @@ impl End {
     pub(super) fn receive(&mut self, length: usize, fill: bool, exposable: bool) {
         self.receives.push_back(Receive {
             memory: vec![0; length],
+            exposable,
         });
         self.machine.receive(length as u64, fill, exposable);
         self.act();
@@ -118,6 +123,17 @@ impl End {
             .immediate(slot as u32, kind, immediate, length as u64)
             .unwrap();
         self.act();
+    }
+
+    /// Counts what is read into a receive's own memory. Aside there is one at a time, and no more
+    /// than there is room for.
+    fn read(&mut self, op: u64, length: u64) {
+        if self.receives[(op - self.first_receive) as usize].exposable {
+            self.zero_copy += length;
+        } else {
+            assert!(length <= ASIDE && self.aside.is_none());
+            self.aside = Some(Vec::new());
+        }
     }
 
     pub(super) fn act(&mut self) {
@@ -161,7 +177,7 @@ impl End {
                     address,
                     key,
                 } => {
-                    self.zero_copy += length;
+                    self.read(op, length);
                     self.out.push_back(Wire::Read {
                         op,
                         offset,
@@ -169,6 +185,11 @@ impl End {
                         address,
                         key,
                     });
+                }
+                Action::Fetch { op, offset, length } => {
+                    let bytes = self.aside.take().expect("something was read");
+                    self.receive_memory(op)[offset as usize..][..length as usize]
+                        .copy_from_slice(&bytes);
                 }
                 Action::Copy {
                     op,
@@ -257,7 +278,13 @@ pub(super) fn execute(from: &mut End, to: &mut End) {
             assert!(u64::from(key) >= to.first_send, "a read after the end");
             let bytes =
                 to.send_memory(u64::from(key))[address as usize..][..length as usize].to_vec();
-            from.receive_memory(op)[offset as usize..][..length as usize].copy_from_slice(&bytes);
+            // Nobody but the driver writes to memory that is not registered.
+            if from.receives[(op - from.first_receive) as usize].exposable {
+                from.receive_memory(op)[offset as usize..][..length as usize]
+                    .copy_from_slice(&bytes);
+            } else {
+                from.aside = Some(bytes);
+            }
         }
     }
 
