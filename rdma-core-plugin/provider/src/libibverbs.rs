@@ -10,8 +10,10 @@ use ferroce_cabi::pabi::{
     verbs_device_ops, verbs_qp, verbs_qp_tail,
 };
 use ferroce_cabi::{Op, ibv_context_ops, ibv_device, ibv_qp, ibv_qp_ex, verbs_context};
+use std::cell::UnsafeCell;
 use std::ffi::{CStr, CString, c_void};
-use std::mem::{offset_of, size_of, transmute, zeroed};
+use std::mem::{MaybeUninit, offset_of, size_of, transmute, zeroed};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 #[cfg(test)]
@@ -132,11 +134,35 @@ struct Registration {
     library: Library,
 }
 
+/// More libraries than a process has.
+const MOST: usize = 32;
+
+/// They are in this library's own memory: by that `libferroce.so` knows whose a device is.
+struct Registrations {
+    taken: AtomicUsize,
+    places: [UnsafeCell<MaybeUninit<Registration>>; MOST],
+}
+
+// SAFETY: who takes a place writes it, once, before anybody knows of it.
+unsafe impl Sync for Registrations {}
+
+static REGISTRATIONS: Registrations = Registrations {
+    taken: AtomicUsize::new(0),
+    places: [const { UnsafeCell::new(MaybeUninit::uninit()) }; MOST],
+};
+
 /// Registers with a library, for good.
 pub(crate) fn register(library: Library, ops: verbs_device_ops) {
-    let registration: &'static Registration = Box::leak(Box::new(Registration { ops, library }));
+    let taken = REGISTRATIONS.taken.fetch_add(1, Ordering::Relaxed);
+    let Some(place) = REGISTRATIONS.places.get(taken) else {
+        eprintln!("ferroce: no device for this libibverbs: the program has {MOST} others");
+        return;
+    };
+    // SAFETY: nobody else has the place.
+    let registration = unsafe { (*place.get()).write(Registration { ops, library }) };
+    let register_driver = registration.library.register_driver;
     // SAFETY: the table stays and is as all versions of the interface have it.
-    unsafe { (registration.library.register_driver)((&raw const *registration).cast()) };
+    unsafe { register_driver((&raw const *registration).cast()) };
 }
 
 /// The libibverbs of a device.
