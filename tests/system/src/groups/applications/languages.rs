@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::running::{LIMIT, Meter, command, expect_success, name, serve_and_ask};
+use super::running::{LIMIT, Listens, Meter, command, expect_success, name, serve_and_ask};
 use crate::build;
 use crate::groups::cm::{TCP, wait_for_listener};
 use crate::harness::case::{Case, Ending, Stop};
@@ -172,7 +172,7 @@ fn go(lab: &mut Lab, place: Place) -> Ending {
     let program = program.to_string_lossy();
     let site = lab.site(place)?;
     let meter = Meter::start(site)?;
-    let [client, server] = serve_and_ask(site, &[&program], port, &dir)?;
+    let [client, server] = serve_and_ask(site, &[&program], (port, Listens::RdmaCm), &dir)?;
     let said = SIZES.map(|size| format!("ok {size} bytes"));
     expect_words(&client, &said)?;
     meter.expect(2 << 20, &[&client, &server])

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use super::mpi;
-use super::running::{LIMIT, Meter, command, expect_success, name, serve_and_ask};
+use super::running::{LIMIT, Listens, Meter, command, expect_success, name, serve_and_ask};
 use crate::build;
 use crate::harness::case::{Case, Ending, Stop};
 use crate::harness::process;
@@ -32,7 +32,7 @@ fn rpma(lab: &mut Lab, place: Place) -> Ending {
     let (dir, port) = (lab.case_dir()?, lab.port());
     let site = lab.site(place)?;
     let meter = Meter::start(site)?;
-    let [client, server] = serve_and_ask(site, &[&program], port, &dir)?;
+    let [client, server] = serve_and_ask(site, &[&program], (port, Listens::RdmaCm), &dir)?;
     let said = STEPS.map(|step| format!("ok {step}\n"));
     if !said.iter().all(|line| client.out.contains(line)) || !server.out.contains("ok was written")
     {

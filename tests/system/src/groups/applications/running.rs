@@ -46,12 +46,19 @@ pub(super) fn settings_and_options(words: &str) -> (Vec<(&str, &str)>, Vec<&str>
     (settings.collect(), options.collect())
 }
 
+/// How the end that serves listens.
+#[derive(Clone, Copy)]
+pub(super) enum Listens {
+    RdmaCm,
+    Tcp,
+}
+
 /// A program of ours, with the words before its own, that serves at a site and asks there, each end
 /// told by its words: how asker and server ended.
 pub(super) fn serve_and_ask(
     site: &Site,
     program: &[&str],
-    port: u16,
+    (port, listens): (u16, Listens),
     dir: &Path,
 ) -> Result<[Finished; 2], Stop> {
     let (address, port_word) = (site.server().address.as_str(), port.to_string());
@@ -63,7 +70,11 @@ pub(super) fn serve_and_ask(
     };
     let server = end(site.server(), "serve");
     let mut server = process::spawn(server, dir, "server")?;
-    if !wait_for_listener(&mut server, site.server(), TCP, port) {
+    let listening = match listens {
+        Listens::RdmaCm => wait_for_listener(&mut server, site.server(), TCP, port),
+        Listens::Tcp => server.listens(port, LIMIT),
+    };
+    if !listening {
         let server = server.kill();
         return Err(Stop::with("the server does not come to listen", &[&server]));
     }

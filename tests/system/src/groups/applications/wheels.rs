@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::mpi;
 use super::running::{
-    LIMIT, Meter, command, expect_success, name, serve_and_ask, settings_and_options,
+    LIMIT, Listens, Meter, command, expect_success, name, serve_and_ask, settings_and_options,
 };
 use crate::build;
 use crate::harness::case::{Case, Ending, Stop};
@@ -76,7 +76,12 @@ fn mooncake(lab: &mut Lab, place: Place) -> Ending {
     let (dir, port) = (lab.case_dir()?, lab.port());
     let site = lab.site(place)?;
     let meter = Meter::start(site)?;
-    let ends = serve_and_ask(site, &words.each_ref().map(String::as_str), port, &dir)?;
+    let ends = serve_and_ask(
+        site,
+        &words.each_ref().map(String::as_str),
+        (port, Listens::Tcp),
+        &dir,
+    )?;
     let ends = ends.each_ref();
     if !ends[0].out.contains("read and written") {
         return Err(Stop::with("no word of success", &ends));
