@@ -3,6 +3,7 @@
 //! all that a file of its had open.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::verbs::ah::Ah;
 use crate::verbs::context::{Context, Domain};
@@ -72,12 +73,44 @@ impl Context {
     /// Ends the context for who has opened it. With the last of a context and its imports all ends
     /// that is still open; a child of the process that made it ends nothing.
     pub fn close(&self) {
-        if !self.hca().is_inherited() {
+        if !self.hca().is_inherited() && !self.closed.swap(true, Ordering::Relaxed) {
             self.shared().closed();
         }
     }
 
     fn has(&self, handles: &Handles) -> bool {
         std::ptr::eq(&raw const **self.shared(), handles)
+    }
+}
+
+impl Drop for Context {
+    /// One that could not be opened to its end is none that others wait for.
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hca::Hca;
+    use crate::port::in_process::Faults;
+
+    #[test]
+    fn an_import_that_failed_keeps_nothing_open() {
+        let [hca, _] = Hca::tied(Faults::default()).unwrap();
+        let context = Context::open(hca.clone()).unwrap();
+        let shared = context.shared().clone();
+        let pd = context.alloc_pd().unwrap();
+        let [kept, failed] = [(); 2].map(|()| {
+            let listing = context.listing().clone();
+            Context::with(hca.clone(), shared.clone(), listing).unwrap()
+        });
+
+        drop(failed);
+        context.close();
+        assert!(kept.import_pd(pd.handle()).is_ok());
+        kept.close();
+        assert!(kept.import_pd(pd.handle()).is_err());
     }
 }

@@ -25,6 +25,7 @@ pub struct Context {
     shared: Arc<Handles>,
     /// One for it and its imports.
     listing: Arc<Listing>,
+    pub(super) closed: AtomicBool,
 }
 
 impl Context {
@@ -49,6 +50,7 @@ impl Context {
             watch: Arc::default(),
             shared,
             listing,
+            closed: AtomicBool::new(false),
         }))
     }
 

@@ -108,15 +108,10 @@ impl<const N: usize> EventPipe<N> {
     /// Takes back the unread records that `mine` recognises; returns how many.
     pub(super) fn take_back(&self, mine: impl Fn(&[u8; N]) -> bool) -> u32 {
         self.change(|end| {
-            let all = iter::from_fn(|| end.take()).collect::<Vec<_>>();
-            let before = all.len();
-            let others = all.into_iter().filter(|record| !mine(record));
-            let mut kept = 0;
-            for record in others {
-                end.put(record);
-                kept += 1;
-            }
-            (before - kept) as u32
+            let all = iter::from_fn(|| end.take());
+            let (taken, others): (Vec<_>, Vec<_>) = all.partition(&mine);
+            others.into_iter().for_each(|record| end.put(record));
+            taken.len() as u32
         })
     }
 

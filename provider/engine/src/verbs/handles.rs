@@ -50,8 +50,7 @@ impl Handles {
 
     /// The object of that kind with this handle.
     pub(crate) fn find<T: Held>(&self, kind: Kind, handle: u32) -> Option<Arc<T>> {
-        let objects = self.objects.lock();
-        let object = objects.get(&(kind, handle)).and_then(Weak::upgrade)?;
+        let object = self.objects.lock().get(&(kind, handle))?.upgrade()?;
         let object: Arc<dyn Any + Send + Sync> = object;
         object.downcast().ok()
     }
