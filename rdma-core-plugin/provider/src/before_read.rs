@@ -3,20 +3,15 @@
 
 use crate::guard::quietly;
 use crate::stand_in;
-use ferroce_cabi::uverbs::{SHIM_BEFORE_READ, shim_before_read};
+use ferroce_cabi::uverbs::{self, SHIM_BEFORE_READ};
 use ferroce_engine::AwakeWait;
 use ferroce_signals::Held;
 use libc::c_int;
 
 /// Has the shim call this before reads of completion channels, if there is one.
 pub(crate) fn register() {
-    let Some(address) = stand_in::of_shim(SHIM_BEFORE_READ) else {
-        return;
-    };
-    // SAFETY: the type that the shim's function of this name has.
-    let tell = unsafe { std::mem::transmute::<*mut libc::c_void, shim_before_read>(address) };
-    // SAFETY: a function of the type that it takes, of a library that stays.
-    unsafe { tell(before_read) };
+    // SAFETY: it takes such a function.
+    unsafe { stand_in::tell_shim::<uverbs::before_read>(SHIM_BEFORE_READ, before_read) };
 }
 
 extern "C" fn before_read(fd: c_int) -> c_int {

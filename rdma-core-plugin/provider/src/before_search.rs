@@ -4,7 +4,7 @@
 use crate::device;
 use crate::guard::quietly;
 use crate::stand_in;
-use ferroce_cabi::uverbs::{SHIM_BEFORE_SEARCH, shim_before_search};
+use ferroce_cabi::uverbs::{self, SHIM_BEFORE_SEARCH};
 use libc::{c_int, c_void, dl_phdr_info, size_t};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,13 +13,8 @@ static LOADED: AtomicU64 = AtomicU64::new(0);
 
 /// Has the shim call this before searches, if there is one.
 pub(crate) fn register() {
-    let Some(address) = stand_in::of_shim(SHIM_BEFORE_SEARCH) else {
-        return;
-    };
-    // SAFETY: the type that the shim's function of this name has.
-    let tell = unsafe { std::mem::transmute::<*mut c_void, shim_before_search>(address) };
-    // SAFETY: a function of the type that it takes, of a library that stays.
-    unsafe { tell(before_search) };
+    // SAFETY: it takes such a function.
+    unsafe { stand_in::tell_shim::<uverbs::before_search>(SHIM_BEFORE_SEARCH, before_search) };
 }
 
 extern "C" fn before_search() {

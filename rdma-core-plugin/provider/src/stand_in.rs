@@ -27,6 +27,20 @@ pub(crate) fn of_shim(name: &CStr) -> Option<*mut c_void> {
     preloaded.or_else(|| symbol((!loaded.is_null()).then_some(loaded)?, name))
 }
 
+/// Tells the shim, if there is one, of a function of ours, by the one of its own that takes such.
+///
+/// # Safety
+/// The shim's function of this name takes an `F`.
+pub(crate) unsafe fn tell_shim<F>(name: &CStr, function: F) {
+    if let Some(address) = of_shim(name) {
+        // SAFETY: as the caller promises; the shim stays.
+        unsafe {
+            let tell = transmute::<*mut c_void, unsafe extern "C" fn(F)>(address);
+            tell(function);
+        }
+    }
+}
+
 fn symbol(handle: *mut c_void, name: &CStr) -> Option<*mut c_void> {
     // SAFETY: a live handle or one that stands for the program, and a NUL-terminated name.
     let address = unsafe { libc::dlsym(handle, name.as_ptr()) };

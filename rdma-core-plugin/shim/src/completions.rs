@@ -2,20 +2,17 @@
 //! to sleep in one receive by itself for a moment first.
 
 use crate::descriptors;
+use crate::told::Told;
 use ferroce_cabi::uverbs::before_read;
-use libc::{c_int, c_void};
-use std::mem::transmute;
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use libc::c_int;
 
-/// The provider's function; null: none.
-static BEFORE_READ: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static BEFORE_READ: Told<before_read> = Told::nothing();
 
 /// For the provider: see [`ferroce_cabi::uverbs::shim_before_read`].
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
 pub(crate) extern "C" fn ferroce_shim_before_read(function: before_read) {
-    BEFORE_READ.store(function as *mut c_void, Ordering::Release);
+    BEFORE_READ.tell(function);
 }
 
 /// A thread is about to read. Returns what the read fails with, if it is not to be done.
@@ -28,12 +25,7 @@ pub(crate) fn before_read(fd: c_int) -> Option<c_int> {
 }
 
 fn tell(fd: c_int) -> Option<c_int> {
-    let function = BEFORE_READ.load(Ordering::Acquire);
-    if function.is_null() {
-        return None;
-    }
-    // SAFETY: what was stored is a function of this type, and a provider stays.
-    let function = unsafe { transmute::<*mut c_void, before_read>(function) };
+    let function = BEFORE_READ.function()?;
     // SAFETY: it takes any descriptor.
     let errno = unsafe { function(fd) };
     (errno != 0).then_some(errno)

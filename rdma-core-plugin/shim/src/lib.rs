@@ -35,6 +35,7 @@ mod rdma_cm;
 mod search;
 mod stand_in;
 mod sys;
+mod told;
 mod umad;
 
 /// Runs when the shim is loaded, before the program's own code.
