@@ -8,6 +8,7 @@ mod introductions;
 mod lanes;
 mod notices;
 mod open;
+mod shared;
 mod sockets;
 
 use std::collections::{HashMap, HashSet};
@@ -26,6 +27,7 @@ use parking_lot::{Mutex, RwLock};
 use self::control::Control;
 use self::hosts::Hosts;
 use self::lanes::Lanes;
+pub(crate) use self::shared::Tables;
 use crate::datapath::backlog::Backlog;
 use crate::datapath::path::Path;
 use crate::datapath::rx::state::RxState;
@@ -49,6 +51,7 @@ use crate::verbs::ah_table::AhTable;
 use crate::verbs::async_events::AsyncEvents;
 use crate::verbs::groups::Multicast;
 use crate::verbs::limits::{DeviceAttr, PortAttr, Violations};
+use crate::verbs::places::Places;
 use crate::verbs::qp::Qp;
 use crate::verbs::table::Table;
 use crate::verbs::xrc::Domains;
@@ -76,14 +79,6 @@ pub(crate) struct Counts {
     pub(crate) pd: Count,
     pub(crate) cq: Count,
     pub(crate) srq: Count,
-}
-
-/// What all lanes of a process share.
-#[derive(Clone, Default)]
-pub(crate) struct Tables {
-    qps: Arc<locks::Table<Table<Qp>, { locks::QUEUE_PAIRS }>>,
-    ahs: Arc<locks::Table<AhTable, { locks::KEYS }>>,
-    keys: Arc<locks::Table<KeyTable, { locks::KEYS }>>,
 }
 
 /// The device in this process, or one lane of it (see `lanes`).
@@ -125,6 +120,7 @@ pub struct Hca {
     pub(crate) count: Counts,
     pub(crate) qps: Arc<locks::Table<Table<Qp>, { locks::QUEUE_PAIRS }>>,
     pub(crate) ahs: Arc<locks::Table<AhTable, { locks::KEYS }>>,
+    pub(crate) places: Arc<Places>,
     pub(crate) domains: Domains,
     pub(crate) multicast: Multicast<Qp>,
     /// Index parts of the numbers of shared receive queues.
@@ -163,7 +159,6 @@ impl Hca {
         ports: Ports,
         tables: Tables,
     ) -> Result<Hca> {
-        let Tables { qps, ahs, keys } = tables;
         Ok(Hca {
             lanes: Lanes::default(),
             vectors: lanes::vectors(),
@@ -193,14 +188,15 @@ impl Hca {
             paths: Mutex::new(HashMap::new()),
             receivers: locks::Table::new(Vec::new()),
             count: Counts::default(),
-            qps,
-            ahs,
+            qps: tables.qps,
+            ahs: tables.ahs,
+            places: tables.places,
             domains: Domains::default(),
             multicast: Multicast::default(),
             srq_numbers: Mutex::default(),
             everywhere: AtomicBool::new(false),
             unacknowledged: AtomicBool::new(false),
-            keys,
+            keys: tables.keys,
             device_memory: DmUse::default(),
             rx: locks::Mutex::new(RxState::new()),
             timers: Timers::new(),

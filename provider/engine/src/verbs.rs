@@ -22,6 +22,7 @@ pub(crate) mod mcast;
 pub(crate) mod mr;
 pub(crate) mod mw;
 pub(crate) mod openers;
+pub(crate) mod places;
 pub(crate) mod posting;
 pub(crate) mod qp;
 pub(crate) mod qp_close;

@@ -110,6 +110,7 @@ impl Qp {
                     .map_or(self.attr.dest_qp_num, |deth| deth.src_qp),
                 grh: packet.ext.deth.is_some(),
                 srq: self.resp.srq,
+                count: self.rq.base() as u32,
             });
         }
     }

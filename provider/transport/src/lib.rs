@@ -34,6 +34,7 @@ mod opts;
 mod packets;
 mod peer;
 mod ping_pong;
+mod posting;
 mod qp;
 mod recv_queue;
 mod reordering;

@@ -10,12 +10,12 @@ use crate::ping_pong::PingPong;
 use crate::recv_queue::RecvQueue;
 use crate::requester::Requester;
 use crate::responder::{Incoming, Responder};
-use crate::send_queue::{self, SendQueue, SendWqe};
+use crate::send_queue::{SendQueue, SendWqe};
 use crate::state::QpType;
 use crate::trace::{Traced, failed, is_watched, received};
 use crate::{
-    Completion, Duration, Host, PathSignal, PostError, QpAttr, QpConfig, QpEvent, QpState,
-    SendFlags, SendRequest, Sge, Sink, Time, TransmitOpts, WcData, WcOpcode, WcStatus,
+    Completion, Duration, Host, PathSignal, QpAttr, QpConfig, QpEvent, QpState, SendFlags, Sink,
+    Time, TransmitOpts, WcData, WcOpcode, WcStatus,
 };
 use ferroce_wire::{Packet, Service};
 
@@ -94,54 +94,6 @@ impl Qp {
             cur_qp_state: self.attr.qp_state,
             ..self.attr
         }
-    }
-
-    /// Queues a send request. In ERR it is taken and flushed by the next
-    /// [`transmit`](Self::transmit).
-    ///
-    /// # Errors
-    /// Nothing was queued; see [`PostError`].
-    pub fn post_send(&mut self, req: &SendRequest<'_>) -> Result<(), PostError> {
-        match self.attr.qp_state {
-            QpState::Rts | QpState::Sqd | QpState::Sqe | QpState::Err => {}
-            state => return Err(PostError::BadState(state)),
-        }
-        if self.sq.len() >= self.config.cap.max_send_wr as usize {
-            return Err(PostError::QueueFull);
-        }
-        let len = send_queue::check(req, &self.config)?;
-        self.sq.push(req, len);
-        Ok(())
-    }
-
-    /// Send requests that the queue still takes.
-    pub fn send_room(&self) -> u32 {
-        self.config
-            .cap
-            .max_send_wr
-            .saturating_sub(self.sq.len() as u32)
-    }
-
-    /// Queues a receive request; allowed from INIT on. In ERR it is taken and flushed by the next
-    /// [`transmit`](Self::transmit).
-    ///
-    /// # Errors
-    /// Nothing was queued; see [`PostError`].
-    pub fn post_recv(&mut self, wr_id: u64, sges: &[Sge]) -> Result<(), PostError> {
-        if self.config.srq || self.config.qp_type == QpType::XrcSend {
-            return Err(PostError::HasSrq);
-        }
-        if self.attr.qp_state == QpState::Reset {
-            return Err(PostError::BadState(QpState::Reset));
-        }
-        if sges.len() > self.config.cap.max_recv_sge as usize {
-            return Err(PostError::TooManySges);
-        }
-        if self.rq.len() >= self.config.cap.max_recv_wr as usize {
-            return Err(PostError::QueueFull);
-        }
-        self.rq.push(wr_id, sges);
-        Ok(())
     }
 
     /// Takes a packet of a connected service that was addressed to this queue pair and passed the
@@ -368,6 +320,7 @@ impl Qp {
             src_qp: self.attr.dest_qp_num,
             grh: false,
             srq: 0,
+            count: self.sq.base() as u32,
         });
     }
 
@@ -392,6 +345,7 @@ impl Qp {
             src_qp: self.attr.dest_qp_num,
             grh: false,
             srq: self.resp.srq,
+            count: self.rq.base() as u32,
         });
     }
 }

@@ -18,12 +18,24 @@ struct Entry {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecvQueue {
     entries: VecDeque<Entry>,
+    /// Requests that have left it.
+    base: u64,
     sges: RunRing<Sge>,
 }
 
 impl RecvQueue {
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Requests that have left it.
+    pub(crate) fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Requests that were ever queued.
+    pub(crate) fn end(&self) -> u64 {
+        self.base + self.entries.len() as u64
     }
 
     pub(crate) fn push(&mut self, wr_id: u64, list: &[Sge]) {
@@ -49,6 +61,7 @@ impl RecvQueue {
     /// Removes the oldest request and returns its `wr_id`.
     pub(crate) fn pop(&mut self) -> Option<u64> {
         let entry = self.entries.pop_front()?;
+        self.base += 1;
         self.sges.release(entry.run);
         Some(entry.wr_id)
     }

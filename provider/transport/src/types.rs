@@ -335,6 +335,9 @@ pub struct Completion {
     pub grh: bool,
     /// XRC target: number of the shared receive queue whose CQ takes the completion; 0 otherwise.
     pub srq: u32,
+    /// Requests that have left the queue pair's queue until now, this one included, modulo 2^32.
+    /// Means nothing where it was of a shared receive queue.
+    pub count: u32,
 }
 
 /// A receive work request taken from a shared receive queue.

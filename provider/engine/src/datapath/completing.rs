@@ -6,8 +6,9 @@ use ferroce_transport::{Completion, Host, WcData, WcStatus};
 
 use crate::datapath::qp_host::QpHost;
 use crate::instrument::{FAULTS, LATENCY, VERBS};
+use crate::verbs::places::{Place, Side};
 use crate::verbs::rendezvous::{TmCompletion, TmQp};
-use crate::verbs::wc::Wc;
+use crate::verbs::wc::{TagInfo, Wc};
 
 /// `enum ibv_wc_flags`
 const WC_GRH: u32 = 1 << 0;
@@ -60,15 +61,16 @@ impl QpHost<'_> {
 
         if let Some(tm) = &self.qp.tm {
             if let Some(wc) = tm.sent(&completion, self.qp.qp_num()) {
-                self.overrun |= !tm.completions().push(wc, false);
+                self.overrun |= !tm.completions().push_tagged(wc, false, TagInfo::default());
             }
             return;
         }
 
         if let Some(cq) = &self.qp.send_cq {
             let wc = self.wc(&completion);
+            let place = Place::new(self.qp.row.place(), Side::Send, completion.count);
             self.tell(&wc);
-            self.overrun |= !cq.push(wc, completion.solicited);
+            self.overrun |= !cq.push(wc, completion.solicited, place);
         }
     }
 
@@ -111,7 +113,11 @@ impl QpHost<'_> {
         };
         if let Some(cq) = cq {
             self.tell(&wc);
-            self.overrun |= !cq.push(wc, completion.solicited);
+            let place = match self.qp.srq {
+                None => Place::new(self.qp.row.place(), Side::Receive, completion.count),
+                Some(_) => Place::default(),
+            };
+            self.overrun |= !cq.push(wc, completion.solicited, place);
         }
     }
 

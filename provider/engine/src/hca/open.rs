@@ -87,15 +87,6 @@ impl Hca {
         lane.unwrap_or(self).clone()
     }
 
-    /// What it shares with its lanes.
-    fn tables(&self) -> Tables {
-        Tables {
-            qps: self.qps.clone(),
-            ahs: self.ahs.clone(),
-            keys: self.keys.clone(),
-        }
-    }
-
     fn open_lane(self: &Arc<Self>) -> Result<Arc<Hca>> {
         let dir = self.runtime_dir()?.ok_or(Error::Dead)?;
         let dir = RuntimeDir::resolve(Some(&dir));

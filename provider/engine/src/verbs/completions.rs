@@ -20,6 +20,7 @@ use crate::verbs::async_events::AsyncEvents;
 use crate::verbs::channel::Channel;
 use crate::verbs::entries::{Entries, Entry, Lent};
 use crate::verbs::events::Delivered;
+use crate::verbs::places::{Place, Places};
 use crate::verbs::wc::{TagInfo, Wc};
 
 /// `IBV_EVENT_CQ_ERR`
@@ -72,6 +73,8 @@ pub(crate) struct Fixed {
     pub(crate) events: Arc<AsyncEvents>,
     /// Its context's, of completions.
     pub(crate) watch: Arc<Watch>,
+    /// Where places in work queues are given back.
+    pub(crate) places: Arc<Places>,
     /// Where it sets alarms, for events that are held back.
     pub(crate) alarms: Arc<dyn Alarms>,
     /// Completions carry the times at which they were raised.
@@ -161,12 +164,12 @@ impl Completions {
     pub(crate) fn take(&self, wc: &mut [Wc]) -> usize {
         let mut queue = self.queue.lock();
         let n = wc.len().min(queue.entries.len());
-        for (slot, entry) in wc[..n]
-            .iter_mut()
-            .zip(std::iter::from_fn(|| queue.entries.pop()))
-        {
+        let entries = std::iter::from_fn(|| queue.entries.pop());
+        let taken = wc[..n].iter_mut().zip(entries).map(|(slot, entry)| {
             *slot = entry.wc;
-        }
+            entry.place
+        });
+        self.of.places.give_back(taken);
         self.holds(queue.entries.len());
         n
     }
@@ -176,6 +179,7 @@ impl Completions {
     pub(super) fn take_entry(&self) -> Option<Entry> {
         let mut queue = self.queue.lock();
         let entry = queue.entries.pop();
+        self.of.places.give_back(entry.iter().map(|e| e.place));
         self.holds(queue.entries.len());
         entry
     }
@@ -214,12 +218,23 @@ impl Completions {
     }
 
     /// Adds a completion. `false`: the queue overran, and the queue pair must fail.
-    pub(crate) fn push(self: &Arc<Self>, wc: Wc, solicited: bool) -> bool {
-        self.push_tagged(wc, solicited, TagInfo::default())
+    #[inline]
+    pub(crate) fn push(self: &Arc<Self>, wc: Wc, solicited: bool, place: Place) -> bool {
+        let mut entry = Entry::from(wc);
+        entry.place = place;
+        self.add(entry, solicited)
     }
 
-    /// The same, with what the header of a message with a tag said.
+    /// The same of what a shared receive queue has that matches tags, with what the header of the
+    /// message said.
     pub(crate) fn push_tagged(self: &Arc<Self>, wc: Wc, solicited: bool, tag: TagInfo) -> bool {
+        let mut entry = Entry::from(wc);
+        entry.tag = tag;
+        self.add(entry, solicited)
+    }
+
+    fn add(self: &Arc<Self>, mut entry: Entry, solicited: bool) -> bool {
+        let wc = entry.wc;
         let mut queue = self.queue.lock();
         if queue.overrun || queue.entries.len() >= queue.capacity as usize {
             if self.of.ignore_overrun {
@@ -235,18 +250,11 @@ impl Completions {
         }
 
         // Under the lock, so that the times are in the order of the completions.
-        let (clock, wall_clock) = if self.of.stamped {
-            (timers::now().as_nanos(), timers::wall_clock())
-        } else {
-            (0, 0)
-        };
-
-        queue.entries.push(Entry {
-            wc,
-            clock,
-            wall_clock,
-            tag,
-        });
+        if self.of.stamped {
+            entry.clock = timers::now().as_nanos();
+            entry.wall_clock = timers::wall_clock();
+        }
+        queue.entries.push(entry);
 
         self.of.watch.made(self.of.cookie, &wc);
         self.holds(queue.entries.len());

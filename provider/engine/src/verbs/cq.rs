@@ -92,6 +92,7 @@ impl Context {
             channel,
             events: self.events().clone(),
             watch: self.watch_of_completions().clone(),
+            places: hca.places.clone(),
             alarms: lane.clone(),
             stamped: init.stamped,
             ignore_overrun: init.ignore_overrun,

@@ -7,6 +7,7 @@ use std::alloc::Layout;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 
+use crate::verbs::places::Place;
 use crate::verbs::wc::{TagInfo, Wc};
 
 /// A completion with the times at which it was raised (zero where the queue does not want them),
@@ -22,6 +23,17 @@ pub struct Entry {
     pub wall_clock: u64,
     /// Zero but where a tag was matched.
     pub tag: TagInfo,
+    /// What is given back when it is polled.
+    pub(crate) place: Place,
+}
+
+impl From<Wc> for Entry {
+    fn from(wc: Wc) -> Entry {
+        Entry {
+            wc,
+            ..Entry::default()
+        }
+    }
 }
 
 /// Memory that the program gave for one queue; given back when this is dropped.
@@ -170,6 +182,7 @@ impl Entries {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verbs::places::Side;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -200,6 +213,7 @@ mod tests {
                 tag: wr_id + 3,
                 app_ctx: 4,
             },
+            place: Place::new(5, Side::Send, wr_id as u32 + 6),
         }
     }
 

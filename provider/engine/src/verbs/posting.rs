@@ -1,7 +1,7 @@
 //! Posting work requests: the guards under which a list of them is queued, and when what was queued
 //! is sent.
 
-use ferroce_transport::{Datagram, Dest, QpState, SendData, SendRequest, Sge};
+use ferroce_transport::{Datagram, Dest, PostError, QpState, SendData, SendRequest, Sge};
 
 use crate::datapath::held::Held;
 use crate::datapath::turns::Part;
@@ -10,6 +10,7 @@ use crate::instrument::{LATENCY, VERBS};
 use crate::locks::MutexGuard;
 use crate::progress::timers;
 use crate::tuning::{DEEP_REQUESTS, GATHER_UNANSWERED, SMALL_REQUEST};
+use crate::verbs::places::Side;
 use crate::verbs::qp::{Inner, Qp};
 
 impl Qp {
@@ -44,6 +45,24 @@ impl Qp {
             inner: self.inner.lock(),
         }
     }
+
+    /// Requests that one of its queues still takes.
+    #[inline]
+    fn room(&self, inner: &Inner, side: Side) -> u32 {
+        let (most, posted) = match side {
+            Side::Send => (self.cap.max_send_wr, inner.transport.sends_posted()),
+            Side::Receive => (self.cap.max_recv_wr, inner.transport.receives_posted()),
+        };
+        let taken = self.hca().places.taken(self.row.place(), side, posted);
+        most.saturating_sub(taken)
+    }
+
+    /// Nothing is in its queues any more, nor to be polled.
+    pub(super) fn empty_places(&self, inner: &Inner) {
+        let (places, row) = (&self.hca().places, self.row.place());
+        places.empty(row, Side::Send, inner.transport.sends_posted());
+        places.empty(row, Side::Receive, inner.transport.receives_posted());
+    }
 }
 
 /// The locked send queue. Whoever holds it posts and does nothing else: packets of the queue pair
@@ -74,6 +93,10 @@ impl SendPoster<'_> {
             self.check_handle(to)?;
         }
 
+        if self.room() == 0 {
+            self.inner.transport.accepts_sends()?;
+            return Err(PostError::QueueFull.into());
+        }
         self.inner.transport.post_send(request)?;
         let signaled = self.inner.transport.is_signaled(request.flags);
         if self.qp.hca().taps.has(VERBS | LATENCY) {
@@ -119,8 +142,9 @@ impl SendPoster<'_> {
     }
 
     /// Requests that the queue still takes.
+    #[inline]
     pub fn room(&self) -> u32 {
-        self.inner.transport.send_room()
+        self.qp.room(&self.inner, Side::Send)
     }
 
     /// Starts what was posted, and what was left from before, as far as it can be sent now. Without
@@ -167,7 +191,7 @@ impl SendPoster<'_> {
         if many
             && room
             && self.largest <= SMALL_REQUEST
-            && transport.send_room() > 0
+            && self.room() > 0
             && transport.state() == QpState::Rts
         {
             qp.hold(&mut self.inner, held, now);
@@ -199,6 +223,10 @@ impl RecvPoster<'_> {
             return Err(Error::Invalid(
                 "the queue pair receives from a shared receive queue",
             ));
+        }
+        if self.qp.room(&self.inner, Side::Receive) == 0 {
+            self.inner.transport.accepts_receive(sges)?;
+            return Err(PostError::QueueFull.into());
         }
         self.inner.transport.post_recv(wr_id, sges)?;
         if self.qp.hca().taps.has(VERBS) {

@@ -202,6 +202,7 @@ impl Qp {
         }
 
         let mut inner = self.inner.lock();
+        self.empty_places(&inner);
         self.show_attributes(&inner);
         self.list(&mut inner);
     }

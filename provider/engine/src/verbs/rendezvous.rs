@@ -154,9 +154,10 @@ impl TmQp {
                 // Not in RTS yet.
                 Err(PostError::BadState(_)) => return,
                 Err(_) => {
-                    self.completions.push(
+                    self.completions.push_tagged(
                         failed(next.recv_wr_id, WcStatus::LocQpOpErr as u32, qp_num),
                         false,
+                        TagInfo::default(),
                     );
                 }
             }

@@ -79,6 +79,7 @@ impl Qp {
             inner.path = None;
             inner.last_path = None;
             self.purge();
+            self.empty_places(&inner);
             self.forget_posted(&inner);
             if let Some(tm) = &self.tm {
                 tm.reset();
