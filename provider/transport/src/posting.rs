@@ -37,6 +37,14 @@ impl Qp {
             .saturating_sub(self.sq.len() as u32)
     }
 
+    /// Receive requests that the queue still takes.
+    pub fn receive_room(&self) -> u32 {
+        self.config
+            .cap
+            .max_recv_wr
+            .saturating_sub(self.rq.len() as u32)
+    }
+
     /// Send requests that were ever queued, modulo 2^32.
     pub fn sends_posted(&self) -> u32 {
         self.sq.end() as u32

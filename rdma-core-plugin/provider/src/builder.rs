@@ -1,7 +1,7 @@
 //! The requests that the builder has collected (`ibv_wr_post(3)`). The vectors keep their capacity,
 //! so that steady state allocates nothing.
 
-use crate::guard::Errno;
+use crate::guard::{Errno, explain};
 use crate::requests::INLINE_MAX;
 use ferroce_cabi::ibv_data_buf;
 use ferroce_engine::{Dest, SendData, SendFlags, SendOp, SendPoster, SendRequest, Sge};
@@ -86,13 +86,16 @@ impl Batch {
                 StagedData::Sges(range) => SendData::Sges(&self.sges[range.clone()]),
                 StagedData::Inline(range) => SendData::Inline(&self.inline[range.clone()]),
             };
-            queue.post(&SendRequest {
+            let request = SendRequest {
                 wr_id: staged.wr_id,
                 op: staged.op,
                 flags: staged.flags,
                 data,
                 dest: staged.dest,
-            })?;
+            };
+            queue
+                .post(&request)
+                .map_err(|e| explain("a send request", e))?;
         }
 
         Ok(())

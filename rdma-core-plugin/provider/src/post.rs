@@ -1,7 +1,7 @@
 //! `ibv_post_send(3)` and `ibv_post_recv(3)`: linked lists of C requests, without allocation.
 
 use crate::ah;
-use crate::guard::Errno;
+use crate::guard::{Errno, explain};
 use crate::mw;
 use crate::qp::Qp;
 use crate::requests::{INLINE_MAX, gather, receive_list, sges};
@@ -108,14 +108,17 @@ unsafe fn post_list(
             SendData::Sges(list)
         };
 
-        queue.post(&SendRequest {
+        let request = SendRequest {
             wr_id: wr.wr_id,
             op,
             flags,
             data,
             // SAFETY: the caller's request.
             dest: unsafe { destination(qp, wr) }?,
-        })?;
+        };
+        queue
+            .post(&request)
+            .map_err(|e| explain("a send request", e))?;
 
         *at = wr.next;
     }

@@ -1,7 +1,7 @@
 //! What requests of every queue have in common: scatter/gather lists, inline data, and lists of
 //! receive requests.
 
-use crate::guard::{Errno, Health};
+use crate::guard::{Errno, Health, explain};
 use ferroce_cabi::*;
 use ferroce_engine::Sge;
 use libc::c_int;
@@ -97,7 +97,8 @@ where
             let count = usize::try_from(wr.num_sge).map_err(|_| Errno(libc::EINVAL))?;
             // SAFETY: the caller's list of that many elements; the engine compares the number with
             // its limit.
-            post(wr.wr_id, unsafe { sges(wr.sg_list, count) }?)?;
+            let sges = unsafe { sges(wr.sg_list, count) }?;
+            post(wr.wr_id, sges).map_err(|e| explain("a receive request", e))?;
             at = wr.next;
         }
         Ok(0)

@@ -95,7 +95,7 @@ impl SendPoster<'_> {
 
         if self.room() == 0 {
             self.inner.transport.accepts_sends()?;
-            return Err(PostError::QueueFull.into());
+            return Err(full(self.inner.transport.send_room()));
         }
         self.inner.transport.post_send(request)?;
         let signaled = self.inner.transport.is_signaled(request.flags);
@@ -209,6 +209,15 @@ impl SendPoster<'_> {
     }
 }
 
+/// Why a queue takes no more, of whose requests as many as `done` are done.
+#[cold]
+fn full(done: u32) -> Error {
+    match done {
+        0 => PostError::QueueFull.into(),
+        _ => Error::Full("work queue: some requests are done, but their completions not polled"),
+    }
+}
+
 /// The locked receive queue, which is held for posting alone, too.
 pub struct RecvPoster<'a> {
     qp: &'a Qp,
@@ -226,7 +235,7 @@ impl RecvPoster<'_> {
         }
         if self.qp.room(&self.inner, Side::Receive) == 0 {
             self.inner.transport.accepts_receive(sges)?;
-            return Err(PostError::QueueFull.into());
+            return Err(full(self.inner.transport.receive_room()));
         }
         self.inner.transport.post_recv(wr_id, sges)?;
         if self.qp.hca().taps.has(VERBS) {
