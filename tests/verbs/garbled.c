@@ -478,7 +478,21 @@ static void bind_with_mr(struct ibv_mr *mr)
 	REFUSED(build_bind(windows[1], info), EINVAL);
 }
 
-// Binds: window and region. Others of the same domain are there that would do.
+// A right that nobody has defined. One of the optional range says nothing about a window.
+static void bind_with_access(void)
+{
+	struct ibv_mw_bind_info info = the_region();
+
+	info.mw_access_flags |= 1 << 15;
+	REFUSED(bind_1(windows[0], info), EINVAL);
+	REFUSED(bind_2(windows[1], info), EINVAL);
+	REFUSED(build_bind(windows[1], info), EINVAL);
+	info.mw_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_RELAXED_ORDERING;
+	CHECK_EQ(bind_1(windows[0], info), 0);
+	expect_wc(e->send_cq, 8, IBV_WC_SUCCESS);
+}
+
+// Binds: window, region and rights. Others of the same domain are there that would do.
 static void binds(void)
 {
 	static const enum ibv_mw_type types[] = {IBV_MW_TYPE_1, IBV_MW_TYPE_2};
@@ -496,6 +510,7 @@ static void binds(void)
 		windows[i] = mw;
 	}
 	MISTAKEN(e->mr, other_region, bind_with_mr);
+	bind_with_access();
 	// The queue pair's own handle, where it is not a list of requests that is posted.
 	e->qp->handle ^= GARBAGE;
 	REFUSED(bind_1(windows[0], the_region()), EINVAL);

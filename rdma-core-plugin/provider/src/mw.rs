@@ -56,6 +56,15 @@ pub(crate) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     })
 }
 
+/// The rights that a bind asks for. What is defined and no window can have is the queue pair's to
+/// refuse; a bit that nobody has defined is no right at all, and is refused at once.
+fn rights(flags: c_uint) -> Result<Access, Errno> {
+    // Bits 20 to 29 may be set for devices that know them (`IBV_ACCESS_OPTIONAL_RANGE`). None of
+    // them says anything about a window.
+    const OPTIONAL: c_uint = 0x3ff << 20;
+    Access::from_bits(flags & !OPTIONAL).ok_or(Errno(libc::EINVAL))
+}
+
 /// What a request asks to be bound.
 ///
 /// # Safety
@@ -81,7 +90,7 @@ unsafe fn bind(
         window: mw.handle,
         rkey,
         lkey: mr.map_or(0, |mr| mr.lkey),
-        access: Access::from_bits_retain(info.mw_access_flags),
+        access: rights(info.mw_access_flags)?,
         addr: info.addr,
         len: info.length,
     })
@@ -138,4 +147,21 @@ pub(crate) unsafe extern "C" fn bind_mw(
         unsafe { (*mw).rkey = bound.rkey };
         Ok(0)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bit_that_nobody_has_defined_is_refused() {
+        let defined = Access::REMOTE_READ | Access::HUGETLB;
+        for optional in [0, Access::RELAXED_ORDERING.bits(), 1 << 29] {
+            assert_eq!(rights(defined.bits() | optional).ok(), Some(defined));
+        }
+        for bit in [10, 15, 19, 30, 31] {
+            let refused = rights(defined.bits() | 1 << bit);
+            assert_eq!(refused.err().map(|errno| errno.0), Some(libc::EINVAL));
+        }
+    }
 }
