@@ -76,19 +76,15 @@ impl Config {
         }
     }
 
-    /// Where a file is looked for: `$XDG_CONFIG_HOME/ferroce/ferroce.toml` (or under `~/.config`),
-    /// then `/etc/ferroce/ferroce.toml`.
+    /// Where a file is looked for: `$XDG_CONFIG_HOME/ferroce/ferroce.toml` (under `~/.config` where
+    /// that is not set, or relative), then `/etc/ferroce/ferroce.toml`.
     pub fn usual_places() -> Vec<PathBuf> {
         let set = |name: &str| {
             env::var_os(name)
                 .filter(|v| !v.is_empty())
                 .map(PathBuf::from)
         };
-        let user = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")));
-        user.into_iter()
-            .chain([PathBuf::from("/etc")])
-            .map(|place| place.join("ferroce/ferroce.toml"))
-            .collect()
+        places(set("XDG_CONFIG_HOME"), set("HOME"))
     }
 
     /// These settings where they are set, else those of `under`. Addresses and interface go
@@ -118,6 +114,18 @@ impl Config {
             log: self.log.or(under.log),
         }
     }
+}
+
+/// Where a file is looked for, of somebody with these two directories.
+fn places(config: Option<PathBuf>, home: Option<PathBuf>) -> Vec<PathBuf> {
+    // A relative path is invalid, and ignored, as the XDG Base Directory Specification has it: the
+    // daemon would have other settings in each directory where somebody starts it.
+    let config = config.filter(|path| path.is_absolute());
+    let user = config.or_else(|| home.map(|home| home.join(".config")));
+    user.into_iter()
+        .chain([PathBuf::from("/etc")])
+        .map(|place| place.join("ferroce/ferroce.toml"))
+        .collect()
 }
 
 /// The most by which timeouts are multiplied: it makes eleven minutes of the 67 ms that are usual.

@@ -143,3 +143,14 @@ fn the_command_line_wins() {
     assert!(both.addr.is_empty() && both.netdev.as_deref() == Some("eth0"));
     assert_eq!(Config::default().over(file.clone()), file);
 }
+
+#[test]
+fn a_relative_directory_of_settings_is_ignored() {
+    let first = |config: &str, home: Option<&str>| {
+        let found = places(Some(config.into()), home.map(Into::into));
+        found[0].display().to_string()
+    };
+    assert_eq!(first("/x", Some("/h")), "/x/ferroce/ferroce.toml");
+    assert_eq!(first("x", Some("/h")), "/h/.config/ferroce/ferroce.toml");
+    assert_eq!(first("./x", None), "/etc/ferroce/ferroce.toml");
+}
