@@ -61,8 +61,15 @@ impl Config {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, DaemonError> {
         let text = fs::read_to_string(path).map_err(DaemonError::file(path))?;
-        toml::from_str(&text)
-            .map_err(|e| DaemonError::Setting(format!("{}: {}", path.display(), e.message())))
+        toml::from_str(&text).map_err(|error| {
+            let at = error.span().map_or(String::new(), |span| {
+                let (line, column) = position(&text, span.start);
+                format!(":{line}:{column}")
+            });
+            // A daemon in the background says in one line why it did not start.
+            let why = error.message().replace('\n', ", ");
+            DaemonError::Setting(format!("{}{at}: {why}", path.display()))
+        })
     }
 
     /// Reads the file that is meant: the one named, else the user's, else the host's, else none.
@@ -114,6 +121,14 @@ impl Config {
             log: self.log.or(under.log),
         }
     }
+}
+
+/// Line and column of a byte of a text, from 1, as editors count them.
+fn position(text: &str, byte: usize) -> (usize, usize) {
+    let before = text.get(..byte).unwrap_or(text);
+    let line = before.rfind('\n').map_or(0, |end| end + 1);
+    let lines = before.matches('\n').count();
+    (lines + 1, before[line..].chars().count() + 1)
 }
 
 /// Where a file is looked for, of somebody with these two directories.

@@ -154,3 +154,25 @@ fn a_relative_directory_of_settings_is_ignored() {
     assert_eq!(first("x", Some("/h")), "/h/.config/ferroce/ferroce.toml");
     assert_eq!(first("./x", None), "/etc/ferroce/ferroce.toml");
 }
+
+#[test]
+fn a_mistake_in_a_file_is_named_with_its_place() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("ferroce.toml");
+    for (text, at, word) in [
+        (
+            "name = \"a\"\nadr = [\"127.0.0.1\"]\n",
+            "2:1",
+            "unknown field",
+        ),
+        ("# é\nname = \"é\" 7\n", "2:12", ""),
+        ("\n\n  idle_exit = \"x\"", "3:15", "invalid type"),
+        ("addr = [\"127.0.0.1\", \"x\"]", "1:8", "not an IP address"),
+    ] {
+        fs::write(&path, text).unwrap();
+        let error = Config::read(&path).unwrap_err().to_string();
+        let place = format!("{}:{at}: ", path.display());
+        assert!(error.starts_with(&place), "{text}: {error}");
+        assert!(error.contains(word) && !error.contains('\n'), "{error}");
+    }
+}
