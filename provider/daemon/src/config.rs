@@ -4,11 +4,12 @@
 use std::env;
 use std::fs;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ferroce_control::{CongestionControl, udp};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::DaemonError;
 pub use crate::addr_spec::AddrSpec;
@@ -43,7 +44,8 @@ pub struct Config {
     pub name: Option<String>,
     /// `idle_exit`: seconds without clients after which the daemon leaves; 0: it stays.
     pub idle_exit: Option<u64>,
-    /// `receive_buffer`: bytes to ask for as each socket's receive buffer.
+    /// `receive_buffer`: bytes to ask for as each socket's receive buffer, of [`RECEIVE_BUFFERS`].
+    #[serde(default, deserialize_with = "receive_buffer")]
     pub receive_buffer: Option<usize>,
     /// `stretch_timeouts`: by what timeouts are multiplied, for programs that are stopped now and
     /// then.
@@ -141,6 +143,22 @@ fn places(config: Option<PathBuf>, home: Option<PathBuf>) -> Vec<PathBuf> {
         .chain([PathBuf::from("/etc")])
         .map(|place| place.join("ferroce/ferroce.toml"))
         .collect()
+}
+
+/// What can be asked for as a receive buffer, in bytes: room for a packet at least, and no more
+/// than the kernel can double, which it does in an `int`, for its own data.
+pub const RECEIVE_BUFFERS: RangeInclusive<u64> = 4096..=(i32::MAX / 2) as u64;
+
+fn receive_buffer<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
+    let bytes = i64::deserialize(from)?;
+    let fits = u64::try_from(bytes).is_ok_and(|bytes| RECEIVE_BUFFERS.contains(&bytes));
+    let taken = usize::try_from(bytes).ok().filter(|_| fits);
+    taken.map(Some).ok_or_else(|| {
+        let (least, most) = RECEIVE_BUFFERS.into_inner();
+        de::Error::custom(format!(
+            "receive_buffer is {bytes}: it can be {least} to {most} bytes"
+        ))
+    })
 }
 
 /// The most by which timeouts are multiplied: it makes eleven minutes of the 67 ms that are usual.

@@ -45,6 +45,14 @@ fn mistakes_are_refused_with_a_word() {
         (r#"link_layer = "token ring""#, "unknown variant"),
         (r#"cable = ["127.0.0.1:7101"]"#, "is no cable"),
         (
+            "receive_buffer = 0",
+            "receive_buffer is 0: it can be 4096 to 1073741823 bytes",
+        ),
+        ("receive_buffer = -1", "receive_buffer is -1: it can be"),
+        ("receive_buffer = 4095", "4096 to"),
+        ("receive_buffer = 1073741824", "to 1073741823"),
+        ("receive_buffer = \"8 MiB\"", "invalid type"),
+        (
             r#"congestion = "hope""#,
             "unknown variant `hope`, expected `aimd` or `dcqcn`",
         ),

@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{CommandFactory, Parser};
 use ferroce_control::{CongestionControl, RuntimeDir, udp};
 use ferroce_fabric::link::Cable;
-use ferroced::config::{AddrSpec, LinkLayer};
+use ferroced::config::{AddrSpec, LinkLayer, RECEIVE_BUFFERS};
 use ferroced::log::Log;
 use ferroced::signals::Signals;
 use ferroced::switch::{Switch, SwitchSettings};
@@ -77,8 +78,8 @@ struct Arguments {
     #[arg(long, value_name = "SECS")]
     idle_exit: Option<u64>,
 
-    /// Receive buffer to ask for, of each socket [default: 8388608]
-    #[arg(long, value_name = "BYTES")]
+    /// Receive buffer to ask for, of each socket, 4096 to 1073741823 [default: 8388608]
+    #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<usize>::new().range(RECEIVE_BUFFERS))]
     receive_buffer: Option<usize>,
 
     /// Wait N times as long as programs and peers ask for before a packet or a message of

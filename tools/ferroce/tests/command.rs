@@ -3,6 +3,8 @@
 
 #[path = "command/blind.rs"]
 mod blind;
+#[path = "command/configured.rs"]
+mod configured;
 #[path = "command/doctor.rs"]
 mod doctor;
 #[path = "command/env.rs"]
