@@ -47,6 +47,7 @@ pub(crate) fn env(dir: &RuntimeDir, env: &Env) -> Result<ExitCode, Error> {
 }
 
 fn set(dir: &RuntimeDir) -> Result<[Variable; 3], Error> {
+    libraries::check(dir)?;
     let mut client = daemon::ensure(dir, MEANWHILE)?;
     let libraries = libraries::find(dir)?;
 

@@ -23,6 +23,7 @@ const OUT_OF_THE_WAY: i32 = 100;
 
 /// Starts the daemon if there is none, and executes the program.
 pub(crate) fn run(dir: &RuntimeDir, run: &Run) -> Result<ExitCode, Error> {
+    libraries::check(dir)?;
     let mut kept = kept_daemon(dir, run);
     // It was about to leave: then there is another soon.
     if matches!(kept, Err(Error::Control(ControlError::Closed))) {

@@ -1,4 +1,4 @@
-//! Configuration files: what is in them, and what is wrong with them, as the command says it.
+//! What is configured: files with settings, and what is wrong with them; runtime directories.
 
 use std::fs;
 
@@ -25,4 +25,20 @@ fn the_receive_buffer_is_shown_as_it_is_configured() {
     assert!(up.status.success(), "{up:?}");
     let status = text(&place.output(&["status"]).stdout);
     assert!(status.contains("receive buffer 64 KiB,"), "{status}");
+}
+
+#[test]
+fn no_daemon_is_started_where_programs_cannot_be_told_of_it() {
+    let Some(place) = Place::new() else { return };
+    place.configure();
+    for words in [&["run", "--", "true"][..], &["env"]] {
+        for name in ["a b", "a:b", "a;b"] {
+            let dir = place.temp.path().join(name);
+            let mut command = place.ferroce(words);
+            let refused = command.env("FERROCE_RUNTIME_DIR", &dir).output().unwrap();
+            assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+            assert!(text(&refused.stderr).contains("LD_PRELOAD"), "{refused:?}");
+            assert!(!dir.exists(), "{name}: {refused:?}");
+        }
+    }
 }
