@@ -7,6 +7,7 @@
 
 mod expression;
 mod fault;
+mod fit;
 mod hits;
 mod names;
 mod options;
@@ -14,7 +15,8 @@ mod schedule;
 mod text;
 
 pub use expression::{Expression, ExpressionError, MAX_EXPRESSION};
-pub use fault::{Action, Damage, Direction, Fault, Often, Target, Unfit, Whom};
+pub use fault::{Action, Damage, Direction, Fault, Often, Target, Whom};
+pub use fit::Unfit;
 pub use names::{Errno, Nak, Status, Verb};
 pub use options::{AllocFail, Options, Where};
 pub use schedule::{Course, Draw, Lane};

@@ -144,7 +144,12 @@ pub struct Options {
     /// is said
     #[cfg_attr(
         feature = "command-line",
-        arg(long, value_name = "N", help_heading = "How often and how long")
+        arg(
+            long,
+            value_name = "N",
+            conflicts_with = "every",
+            help_heading = "How often and how long"
+        )
     )]
     pub nth: Option<u64>,
     /// Each Nth, likewise

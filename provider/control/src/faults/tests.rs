@@ -185,6 +185,12 @@ fn what_does_not_go_together_is_refused() {
     assert!(with(Action::Disconnect, &|fault| fault.lasts = "1s".parse().ok()).is_err());
     let zero = with(Action::Loss, &|fault| fault.often.every = Some(0));
     assert_eq!(zero.unwrap_err(), "--every counts from 1");
+    let both = with(Action::Loss, &|fault| {
+        (fault.often.nth, fault.often.every) = (Some(3), Some(2));
+    });
+    assert!(both.unwrap_err().contains("--nth and --every contradict"));
+    let zeroth = with(Action::Loss, &|fault| fault.whom.qp = Some(QpNumber(0)));
+    assert!(zeroth.unwrap_err().contains("--qp is 1 to 0xffffff"));
 }
 
 #[test]

@@ -79,6 +79,12 @@ pub(super) fn listed(scene: &Scene<'_>) -> Ending {
             2,
             "--qp means nothing",
         ),
+        (
+            &["add", "--nth", "4", "--every", "2"],
+            2,
+            "cannot be used with",
+        ),
+        (&["add", "--loss", "1%", "--qp", "0"], 2, "1 to 0xffffff"),
         (&["add", "--port-down", "2"], 1, "there is no port 2"),
         (&["add", "--gid-remove", "9"], 1, "GID 9 is not in use"),
         (&["clear", "4711"], 1, "there is no fault 4711"),
