@@ -10,7 +10,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::{CommandFactory, Parser};
 use ferroce_control::{CongestionControl, RuntimeDir, udp};
 use ferroce_fabric::link::Cable;
-use ferroced::config::{AddrSpec, LinkLayer, RECEIVE_BUFFERS};
+use ferroced::config::{AddrSpec, LinkLayer, MAX_STRETCH, RECEIVE_BUFFERS};
 use ferroced::log::Log;
 use ferroced::signals::Signals;
 use ferroced::switch::{Switch, SwitchSettings};
@@ -63,7 +63,7 @@ struct Arguments {
     cable: Vec<Cable>,
 
     /// Be an InfiniBand switch with so many ports, and no device. Stays in the foreground
-    #[arg(long, value_name = "PORTS", conflicts_with_all = ["addr", "netdev", "link_layer", "idle_exit", "stretch_timeouts", "congestion", "group"])]
+    #[arg(long, value_name = "PORTS", value_parser = clap::value_parser!(u8).range(1..=254), conflicts_with_all = ["addr", "netdev", "link_layer", "idle_exit", "stretch_timeouts", "congestion", "group"])]
     switch: Option<u8>,
 
     /// The device's name [default: ferroce0]
@@ -85,7 +85,7 @@ struct Arguments {
     /// Wait N times as long as programs and peers ask for before a packet or a message of
     /// connection management counts as lost, 1 to 10000: for programs that somebody stops, as a
     /// debugger does [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_STRETCH)))]
     stretch_timeouts: Option<u32>,
 
     /// How programs answer when the network is full: by a window that losses and longer round trips
@@ -116,19 +116,64 @@ struct Arguments {
     manual: Option<PathBuf>,
 }
 
+impl Arguments {
+    /// The settings that are given.
+    fn settings(&self) -> Config {
+        Config {
+            addr: self.addr.clone(),
+            netdev: self.netdev.clone(),
+            link_layer: self.link_layer,
+            cable: self.cable.clone(),
+            name: self.name.clone(),
+            idle_exit: self.idle_exit,
+            receive_buffer: self.receive_buffer,
+            stretch_timeouts: self.stretch_timeouts,
+            congestion: self.congestion,
+            group: self.group.clone(),
+            log: self.log.clone(),
+        }
+    }
+
+    /// What a switch of so many ports is to be.
+    fn switch_settings(&self, ports: u8) -> SwitchSettings {
+        let name = self.name.as_deref().unwrap_or("ferroce switch");
+        SwitchSettings {
+            ports,
+            cables: self.cable.clone(),
+            name: name.to_owned(),
+            receive_buffer: self.receive_buffer.unwrap_or(udp::RECEIVE_BUFFER),
+        }
+    }
+
+    /// Whether it makes sense by itself: no file is to be blamed for what does not.
+    fn check(&self) -> Result<(), DaemonError> {
+        if let Some(filter) = &self.log {
+            log_filter(filter)?;
+        }
+        match self.switch {
+            Some(ports) => self.switch_settings(ports).check(),
+            None => Settings::try_from(self.settings()).map(drop),
+        }
+    }
+}
+
 /// Programs of the system, in the manual.
 const SECTION: u8 = 8;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Err(error) = arguments.check() {
+        let kind = clap::error::ErrorKind::ValueValidation;
+        Arguments::command().error(kind, error).exit();
+    }
     let dir = RuntimeDir::resolve(arguments.runtime_dir.as_deref());
     let result = if let Some(dir) = arguments.manual {
         ferroce_manual::write(Arguments::command(), SECTION, &dir)
             .map_err(|e| format!("{}: {e}", dir.display()))
     } else if let Some(ports) = arguments.switch {
-        switch(arguments, ports)
+        switch(&arguments, ports)
     } else if arguments.foreground || arguments.detached {
-        serve(arguments, dir)
+        serve(&arguments, dir)
     } else {
         detach(&dir)
     };
@@ -182,7 +227,7 @@ fn detach(dir: &RuntimeDir) -> Result<(), String> {
     Err(words.trim().to_owned())
 }
 
-fn serve(arguments: Arguments, dir: RuntimeDir) -> Result<(), String> {
+fn serve(arguments: &Arguments, dir: RuntimeDir) -> Result<(), String> {
     let detached = arguments.detached;
     let started = start(arguments, dir);
     let (daemon, signals) = match started {
@@ -212,54 +257,20 @@ fn serve(arguments: Arguments, dir: RuntimeDir) -> Result<(), String> {
 }
 
 /// Runs a switch until a signal comes.
-fn switch(arguments: Arguments, ports: u8) -> Result<(), String> {
+fn switch(arguments: &Arguments, ports: u8) -> Result<(), String> {
     let run = || -> Result<(), DaemonError> {
         start_log(arguments.log.as_deref(), None)?;
         limits::raise();
         let signals = Signals::block()?;
-        let switch = Switch::start(SwitchSettings {
-            ports,
-            cables: arguments.cable,
-            name: arguments.name.unwrap_or_else(|| "ferroce switch".into()),
-            receive_buffer: arguments.receive_buffer.unwrap_or(udp::RECEIVE_BUFFER),
-        })?;
+        let switch = Switch::start(arguments.switch_settings(ports))?;
         switch.run(&signals)
     };
     run().map_err(|e| e.to_string())
 }
 
-fn start(arguments: Arguments, dir: RuntimeDir) -> Result<(Daemon, Signals), DaemonError> {
-    let Arguments {
-        config,
-        addr,
-        netdev,
-        link_layer,
-        cable,
-        name,
-        idle_exit,
-        receive_buffer,
-        stretch_timeouts,
-        congestion,
-        group,
-        log,
-        ..
-    } = arguments;
-
-    let under = Config::find(config.as_deref())?;
-    let config = Config {
-        addr,
-        netdev,
-        link_layer,
-        cable,
-        name,
-        idle_exit,
-        receive_buffer,
-        stretch_timeouts,
-        congestion,
-        group,
-        log,
-    }
-    .over(under);
+fn start(arguments: &Arguments, dir: RuntimeDir) -> Result<(Daemon, Signals), DaemonError> {
+    let under = Config::find(arguments.config.as_deref())?;
+    let config = arguments.settings().over(under);
 
     let file = arguments.detached.then(|| dir.log());
     start_log(config.log.as_deref(), file)?;
@@ -278,12 +289,16 @@ fn start(arguments: Arguments, dir: RuntimeDir) -> Result<(Daemon, Signals), Dae
     Ok((Daemon::start(dir, settings)?, signals))
 }
 
+fn log_filter(text: &str) -> Result<EnvFilter, DaemonError> {
+    let wrong = |why| DaemonError::Setting(format!("log filter `{text}`: {why}"));
+    EnvFilter::try_new(text).map_err(wrong)
+}
+
 /// Logs to a file that is kept short, or else to standard error.
 fn start_log(filter: Option<&str>, file: Option<PathBuf>) -> Result<(), DaemonError> {
     let from_environment = std::env::var("FERROCE_LOG").ok();
     let filter = filter.or(from_environment.as_deref()).unwrap_or("info");
-    let filter = EnvFilter::try_new(filter)
-        .map_err(|e| DaemonError::Setting(format!("log filter `{filter}`: {e}")))?;
+    let filter = log_filter(filter)?;
     let (writer, terminal) = match file {
         Some(path) => match Log::open(path.clone()) {
             Ok(log) => (BoxMakeWriter::new(Mutex::new(log)), false),

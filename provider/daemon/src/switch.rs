@@ -37,6 +37,25 @@ pub struct SwitchSettings {
     pub receive_buffer: usize,
 }
 
+impl SwitchSettings {
+    /// Whether they go together.
+    pub fn check(&self) -> Result<(), DaemonError> {
+        let (ports, cables) = (self.ports, self.cables.len());
+        if !(1..=254).contains(&ports) || cables > usize::from(ports) {
+            return Err(DaemonError::Setting(format!(
+                "a switch has 1 to 254 ports, and a cable at each at most: {ports} ports and {cables} cables do not fit"
+            )));
+        }
+        if self.name.len() > 64 {
+            return Err(DaemonError::Setting(format!(
+                "`{}` is longer than the 64 bytes of a node description",
+                self.name
+            )));
+        }
+        Ok(())
+    }
+}
+
 /// A running switch.
 #[derive(Debug)]
 pub struct Switch {
@@ -52,26 +71,13 @@ pub struct Switch {
 impl Switch {
     /// Opens the cables' ends. One that cannot be had is an error.
     pub fn start(settings: SwitchSettings) -> Result<Self, DaemonError> {
+        settings.check()?;
         let SwitchSettings {
             ports,
             cables,
             name,
             receive_buffer,
         } = settings;
-
-        let setting = |text: String| Err(DaemonError::Setting(text));
-        if !(1..=254).contains(&ports) || cables.len() > usize::from(ports) {
-            return setting(format!(
-                "a switch has 1 to 254 ports, and a cable at each at most: {ports} ports and {} cables do not fit",
-                cables.len()
-            ));
-        }
-
-        if name.len() > 64 {
-            return setting(format!(
-                "`{name}` is longer than the 64 bytes of a node description"
-            ));
-        }
 
         let poller = Poller::new().map_err(DaemonError::os("creating an epoll"))?;
         let (mut groups, mut ends) = (Vec::new(), Vec::new());

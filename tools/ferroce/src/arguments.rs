@@ -306,7 +306,7 @@ impl Up {
 #[derive(Debug, Args)]
 pub(crate) struct Switch {
     /// How many ports, 1 to 254
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=254))]
     pub ports: u8,
 
     /// The cable of a port, from port 1 on: our UDP endpoint and the one at the other end, as in

@@ -33,6 +33,11 @@ struct Lines {
 
 /// Captures until it is told to stop, or has had enough.
 pub(crate) fn capture(dir: &RuntimeDir, options: &Capture) -> Result<ExitCode, Error> {
+    if options.json && options.write.as_deref() == Some(Path::new("-")) {
+        let why = "--json and `-w -` are both for standard output: give -w a file";
+        return Err(Error::Usage(why.to_owned()));
+    }
+
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, stop.clone()).map_err(Error::io("taking signals"))?;
@@ -104,11 +109,6 @@ impl Output {
         let terminal = io::stdout().is_terminal();
         let file = options.write.as_deref();
         let file = file.filter(|path| *path != Path::new("-"));
-        if options.json && options.write.is_some() && file.is_none() {
-            let why = "--json and `-w -` are both for standard output: give -w a file";
-            return Err(Error::Usage(why.to_owned()));
-        }
-
         let mut output = Output::default();
         if options.json || options.text || options.write.is_none() && terminal {
             output.lines = Some(Lines {

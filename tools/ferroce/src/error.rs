@@ -192,6 +192,7 @@ impl Error {
             Self::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
             Self::Exec { .. } => 126,
             Self::Misused | Self::Usage(_) | Self::Terminal => 2,
+            Self::NoExtension(_) | Self::OtherExtension { .. } => 2,
             _ => 1,
         }
     }

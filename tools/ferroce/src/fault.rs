@@ -13,7 +13,7 @@ use ferroce_control::{Client, RuntimeDir, process};
 
 use crate::error::Error;
 use crate::show::{pretty, print, table, trimmed};
-use arguments::{Add, Fault as Command};
+use arguments::Fault as Command;
 
 /// How long programs have to go by what has changed.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -22,17 +22,26 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Carries it out.
 pub(crate) fn fault(dir: &RuntimeDir, command: &Command) -> Result<ExitCode, Error> {
-    let client = &mut Client::connect(dir)?;
+    // What makes no sense is said whether or not there is a daemon.
+    let connect = || Client::connect(dir);
     match command {
-        Command::Add(options) => add(client, options),
-        Command::List { json } => list(client, *json),
+        Command::Add(options) => {
+            let fault = options
+                .options
+                .fault(random::<u32>().into())
+                .map_err(Error::Usage)?;
+            add(&mut connect()?, fault, options.json)
+        }
+        Command::List { json } => list(&mut connect()?, *json),
         Command::Clear { id } => {
+            let client = &mut connect()?;
             client.clear_faults(*id)?;
             settled(client)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Load { file, json } => {
-            let faults = add_all(client, scenario::read(file)?)?;
+            let faults = scenario::read(file)?;
+            let faults = add_all(&mut connect()?, faults)?;
             match json {
                 true => print(pretty(
                     &faults.iter().map(|one| one.id).collect::<Vec<_>>(),
@@ -41,18 +50,15 @@ pub(crate) fn fault(dir: &RuntimeDir, command: &Command) -> Result<ExitCode, Err
             }
         }
         Command::Wait { id, hits, timeout } => {
-            wait(client, *id, *hits, Duration::from_secs(*timeout))
+            let patience = Duration::from_secs(*timeout);
+            wait(&mut connect()?, *id, *hits, patience)
         }
     }
 }
 
-fn add(client: &mut Client, add: &Add) -> Result<ExitCode, Error> {
-    let fault = add
-        .options
-        .fault(random::<u32>().into())
-        .map_err(Error::Usage)?;
+fn add(client: &mut Client, fault: Fault, json: bool) -> Result<ExitCode, Error> {
     let added = add_all(client, vec![fault])?;
-    match add.json {
+    match json {
         true => print(pretty(&added[0])?),
         false => print(line(&added[0])),
     }

@@ -23,7 +23,7 @@ use place::RUNTIME;
 /// Carries it out.
 pub(crate) fn system(what: &System, runtime_dir: Option<&Path>) -> Result<ExitCode, Error> {
     if let Some(dir) = runtime_dir.filter(|dir| *dir != Path::new(RUNTIME)) {
-        return Err(Error::System(format!(
+        return Err(Error::Usage(format!(
             "the machine's device is at {RUNTIME}, not at {}: leave out --runtime-dir",
             dir.display()
         )));

@@ -34,6 +34,7 @@ fn without_a_daemon() {
         &["up", "--addr", "203.0.113.9"],
         &["up", "--config", "/no/such/file"],
         &["up", "--netdev", "no-such-interface"],
+        &["fault", "add", "--loss", "1%"],
     ] {
         ends(&place, arguments, 1);
     }
@@ -74,6 +75,9 @@ fn with_a_daemon() {
     ends(&place, &["down"], 0);
 }
 
+/// A cable, which fits to one port.
+const ONE_CABLE: [&str; 2] = ["--cable", "127.0.0.1:7101=127.0.0.2:7101"];
+
 #[test]
 fn command_lines_that_make_no_sense() {
     let Some(place) = Place::new() else { return };
@@ -94,6 +98,23 @@ fn command_lines_that_make_no_sense() {
         &["switch", "--ports", "1", "--cable", "127.0.0.1:1=nonsense"],
         &["up", "--link-layer", "infiniband", "--cable", "nonsense"],
         &["up", "--congestion", "hope"],
+        &["up", "--name", "a/b"],
+        &["up", "--stretch-timeouts", "0"],
+        &["up", "--stretch-timeouts", "10001"],
+        &["up", "--addr", "127.0.0.1", "--addr", "127.0.0.1"],
+        &["up", "--cable", "127.0.0.1:1=127.0.0.2:1"],
+        &["up", "--link-layer", "infiniband"],
+        &["switch", "--ports", "0"],
+        &["switch", "--ports", "255"],
+        &[&["switch", "--ports", "1"][..], &ONE_CABLE, &ONE_CABLE].concat(),
+        &["fault", "add"],
+        &["fault", "add", "--rnr", "--reorder"],
+        &["fault", "add", "--nth", "0"],
+        &["fault", "add", "--loss", "1%", "--qp", "0"],
+        &["capture", "--json", "-w", "-"],
+        &["cdi", "generate", "--output", "x.txt"],
+        &["cdi", "generate", "--output", "x.json", "--format", "yaml"],
+        &["system", "status", "--runtime-dir", "/elsewhere"],
         &["devices", "--check", "--json"],
         &["status", "too", "much"],
     ] {
