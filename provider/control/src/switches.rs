@@ -1,7 +1,7 @@
 //! What of the kernel and of ferroce itself a user can do without, by the environment.
 
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 
 /// Receiving by io_uring; the helper uses `poll(2)` without.
 pub const IO_URING: &str = "FERROCE_IO_URING";
@@ -27,25 +27,20 @@ pub enum Recovery {
 }
 
 impl Recovery {
-    /// What the environment asks for.
-    ///
-    /// # Errors
-    /// What is there instead, if it is none of the three.
-    pub fn chosen() -> Result<Recovery, String> {
-        match env::var_os(RECOVERY) {
-            None => Ok(Recovery::default()),
-            Some(value) => Recovery::of(&value),
-        }
+    /// What the environment asks for, or the default.
+    pub fn chosen() -> Recovery {
+        let value = env::var_os(RECOVERY);
+        value
+            .and_then(|value| Recovery::of(&value))
+            .unwrap_or_default()
     }
 
-    fn of(value: &OsStr) -> Result<Recovery, String> {
+    fn of(value: &OsStr) -> Option<Recovery> {
         match value.to_str() {
-            Some("automatic" | "") => Ok(Recovery::Automatic),
-            Some("selective") => Ok(Recovery::Selective),
-            Some("go-back-n") => Ok(Recovery::GoBackN),
-            _ => Err(format!(
-                "{RECOVERY} is {value:?}; it may be automatic, selective or go-back-n"
-            )),
+            Some("automatic" | "") => Some(Recovery::Automatic),
+            Some("selective") => Some(Recovery::Selective),
+            Some("go-back-n") => Some(Recovery::GoBackN),
+            _ => None,
         }
     }
 }
@@ -59,6 +54,35 @@ fn is_off(value: &OsStr) -> bool {
     value == "off" || value == "0"
 }
 
+fn is_on(value: &OsStr) -> bool {
+    ["on", "1", ""].iter().any(|on| value == *on)
+}
+
+/// The variables whose values mean nothing, so that they are as if they were not set: a sentence
+/// about each, for whoever has set them and believes that something is different now.
+pub fn mistakes() -> Vec<String> {
+    mistakes_in(|name| env::var_os(name))
+}
+
+fn mistakes_in(variable: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
+    let meant = |name: &str, value: &OsStr| match name {
+        RECOVERY => Recovery::of(value).is_some(),
+        _ => is_off(value) || is_on(value),
+    };
+    let all = [
+        (IO_URING, "off (or 0) or on (or 1)"),
+        (GSO, "off (or 0) or on (or 1)"),
+        (LOOPBACK, "off (or 0) or on (or 1)"),
+        (RECOVERY, "automatic, selective or go-back-n"),
+    ];
+    let mistakes = all.into_iter().filter_map(|(name, allowed)| {
+        let value = variable(name).filter(|value| !meant(name, value))?;
+        let value = value.to_string_lossy();
+        Some(format!("{name}={value} means nothing: it may be {allowed}"))
+    });
+    mistakes.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,12 +90,35 @@ mod tests {
     #[test]
     fn recovery_has_three_ways() {
         let of = |value: &str| Recovery::of(OsStr::new(value));
-        assert_eq!(of("automatic"), Ok(Recovery::Automatic));
-        assert_eq!(of("selective"), Ok(Recovery::Selective));
-        assert_eq!(of("go-back-n"), Ok(Recovery::GoBackN));
-        assert_eq!(of(""), Ok(Recovery::Automatic));
-        let error = of("sack").expect_err("no such way");
-        assert!(error.contains("selective or go-back-n"), "{error}");
+        assert_eq!(of("automatic"), Some(Recovery::Automatic));
+        assert_eq!(of("selective"), Some(Recovery::Selective));
+        assert_eq!(of("go-back-n"), Some(Recovery::GoBackN));
+        assert_eq!(of(""), Some(Recovery::Automatic));
+        assert_eq!(of("sack"), None);
+    }
+
+    #[test]
+    fn what_means_nothing_is_named_with_what_would() {
+        let said = |set: &[(&str, &str)]| {
+            mistakes_in(|name| {
+                let found = set.iter().find(|(set, _)| *set == name);
+                found.map(|(_, value)| value.into())
+            })
+        };
+        assert!(said(&[]).is_empty());
+        for fine in ["on", "1", "", "off", "0"] {
+            assert!(said(&[(IO_URING, fine), (GSO, fine), (LOOPBACK, fine)]).is_empty());
+        }
+        assert!(said(&[(RECOVERY, "selective")]).is_empty());
+        let mistakes = said(&[(GSO, "OFF"), (RECOVERY, "off"), (LOOPBACK, "no")]);
+        assert_eq!(
+            mistakes,
+            [
+                "FERROCE_GSO=OFF means nothing: it may be off (or 0) or on (or 1)",
+                "FERROCE_LOOPBACK=no means nothing: it may be off (or 0) or on (or 1)",
+                "FERROCE_RECOVERY=off means nothing: it may be automatic, selective or go-back-n",
+            ]
+        );
     }
 
     #[test]

@@ -177,10 +177,7 @@ impl Hca {
             generation: forks::count(),
             gso: switches::enabled(switches::GSO),
             loopback: switches::enabled(switches::LOOPBACK),
-            hosts: Hosts::new(Recovery::chosen().unwrap_or_else(|error| {
-                tracing::warn!("{error}: go-back-n");
-                Recovery::default()
-            })),
+            hosts: Hosts::new(Recovery::chosen()),
             rings: Ways::default(),
             inbox: Inbox::new(attachment.inbox.memory)?,
             next_handle: AtomicU32::new(1),

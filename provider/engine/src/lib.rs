@@ -62,7 +62,7 @@ pub use verbs::wc::{TagInfo, Wc};
 pub use verbs::xrc::Xrcd;
 
 pub use ferroce_control::objects::{LastError, QpNumbers};
-pub use ferroce_control::{Counter, DeviceInfo, GidEntry, RuntimeDir};
+pub use ferroce_control::{Counter, DeviceInfo, GidEntry, RuntimeDir, switches};
 pub use ferroce_transport::{
     Access, AddressVector, Datagram, Dest, Flush, Placement, QpAttr, QpAttrMask, QpCap, QpState,
     Selectivity, SendData, SendFlags, SendOp, SendRequest, Sge, Time, WcOpcode, WcStatus,

@@ -57,6 +57,7 @@ extern "C" fn constructor() {
     // missing.
     let _ = std::panic::catch_unwind(|| {
         log::start();
+        log::complain();
         device::register();
         stand_in::begin();
         before_read::register();

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::io::{self, IsTerminal};
 
+use ferroce_engine::switches;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
@@ -12,6 +13,14 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 const VARIABLE: &str = "FERROCE_LOG";
+
+/// Says of each variable that is meant for this library and means nothing that it does. When the
+/// library is loaded, so once: a program opens devices as often as it likes.
+pub(crate) fn complain() {
+    for mistake in switches::mistakes() {
+        eprintln!("ferroce: {mistake}");
+    }
+}
 
 /// Begins to log as the environment says: a level (`debug`, `trace`), or levels of parts
 /// (`ferroce_transport=trace`).

@@ -28,6 +28,7 @@ ENVIRONMENT:
   FERROCE_LOG          What the daemon logs, by default `info`; and what programs say on standard error, by default
                        nothing: `debug` why a verb is refused, states, errors and retransmissions of queue pairs,
                        `trace` every packet, `ferroce_provider=debug` or `ferroce_transport=trace` one part alone.
+  Of a value that means nothing programs say so on standard error, and go by the default.
 
 FILES:
   DIR/ferroced.sock    Where the daemon answers; DIR is the runtime directory.

@@ -78,12 +78,19 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let filter = EnvFilter::try_from_env("FERROCE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let wanted = env::var("FERROCE_LOG").unwrap_or_else(|_| "info".to_owned());
+    let (filter, refused) = match EnvFilter::try_new(&wanted) {
+        Ok(filter) => (filter, None),
+        Err(error) => (EnvFilter::new("info"), Some(error)),
+    };
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
         .with_writer(std::io::stderr)
         .init();
+    if let Some(error) = refused {
+        tracing::warn!("FERROCE_LOG={wanted}: {error}; what is logged is `info`");
+    }
 
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -24,6 +24,10 @@ pub(crate) fn cases() -> Vec<Case> {
             "errors/one-daemon/FERROCE_LOG that makes no sense",
             senseless,
         ),
+        Case::new(
+            "errors/one-daemon/variables whose values mean nothing",
+            meaningless,
+        ),
     ]
 }
 
@@ -77,8 +81,24 @@ fn senseless(lab: &mut Lab) -> Ending {
     )
 }
 
+/// It says so of each, once, and goes by the default.
+fn meaningless(lab: &mut Lab) -> Ending {
+    let variables = [("FERROCE_GSO", "OFF"), ("FERROCE_RECOVERY", "sack")];
+    let client = pingpong_with(lab, &variables)?;
+    for (name, value) in variables {
+        let words = format!("ferroce: {name}={value} means nothing: it may be");
+        let said = client.err.matches(&words).count();
+        expect(said == 1, || client.err.clone())?;
+    }
+    Ok(())
+}
+
 /// The client's end.
 fn pingpong(lab: &mut Lab, level: &str) -> Result<Finished, Stop> {
+    pingpong_with(lab, &[(VARIABLE, level)])
+}
+
+fn pingpong_with(lab: &mut Lab, variables: &[(&str, &str)]) -> Result<Finished, Stop> {
     let (dir, port) = (lab.case_dir()?, lab.port());
     let host = lab.site(Place::OneDaemon)?.client();
     let pingpong = || {
@@ -92,7 +112,7 @@ fn pingpong(lab: &mut Lab, level: &str) -> Result<Finished, Stop> {
     }
 
     let mut command = pingpong();
-    command.arg(&host.address).env(VARIABLE, level);
+    command.arg(&host.address).envs(variables.iter().copied());
     let client = process::run(command, &dir, "client", LIMIT)?;
     let server = server.finish_after(&client, LIMIT);
     if !client.success() || !server.success() {
