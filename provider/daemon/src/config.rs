@@ -74,15 +74,15 @@ impl Config {
         })
     }
 
-    /// Reads the file that is meant: the one named, else the user's, else the host's, else none.
+    /// Reads the file that is meant ([`Self::file`]), if there is one.
     pub fn find(explicit: Option<&Path>) -> Result<Self, DaemonError> {
-        if let Some(path) = explicit {
-            return Self::read(path);
-        }
-        match Self::usual_places().into_iter().find(|path| path.is_file()) {
-            Some(path) => Self::read(&path),
-            None => Ok(Self::default()),
-        }
+        Self::file(explicit).map_or_else(|| Ok(Self::default()), |path| Self::read(&path))
+    }
+
+    /// The file that is meant: the one named, else the user's, else the host's, else none.
+    pub fn file(explicit: Option<&Path>) -> Option<PathBuf> {
+        let usual = || Self::usual_places().into_iter().find(|path| path.is_file());
+        explicit.map(Path::to_path_buf).or_else(usual)
     }
 
     /// Where a file is looked for: `$XDG_CONFIG_HOME/ferroce/ferroce.toml` (under `~/.config` where

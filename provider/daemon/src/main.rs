@@ -111,6 +111,10 @@ struct Arguments {
     #[arg(long, hide = true)]
     detached: bool,
 
+    /// Internal: say which file the settings are taken from, or what is wrong with it, and leave.
+    #[arg(long, hide = true)]
+    check: bool,
+
     /// Internal: write manual page and completions below a directory, for who packages them.
     #[arg(long, hide = true, value_name = "DIR", exclusive = true)]
     manual: Option<PathBuf>,
@@ -170,6 +174,8 @@ fn main() -> ExitCode {
     let result = if let Some(dir) = arguments.manual {
         ferroce_manual::write(Arguments::command(), SECTION, &dir)
             .map_err(|e| format!("{}: {e}", dir.display()))
+    } else if arguments.check {
+        check_file(&arguments)
     } else if let Some(ports) = arguments.switch {
         switch(&arguments, ports)
     } else if arguments.foreground || arguments.detached {
@@ -292,6 +298,33 @@ fn start(arguments: &Arguments, dir: RuntimeDir) -> Result<(Daemon, Signals), Da
 fn log_filter(text: &str) -> Result<EnvFilter, DaemonError> {
     let wrong = |why| DaemonError::Setting(format!("log filter `{text}`: {why}"));
     EnvFilter::try_new(text).map_err(wrong)
+}
+
+/// For `ferroce doctor`: whether a daemon would take the settings of the file, and of which.
+fn check_file(arguments: &Arguments) -> Result<(), String> {
+    let explicit = arguments.config.as_deref();
+    let Some(path) = Config::file(explicit) else {
+        println!("no file: all as by default");
+        return Ok(());
+    };
+
+    let in_file = |error: DaemonError| {
+        let (error, file) = (error.to_string(), path.display().to_string());
+        match error.starts_with(&file) {
+            true => error,
+            false => format!("{file}: {error}"),
+        }
+    };
+    let config = Config::read(&path).map_err(in_file)?;
+    config
+        .log
+        .as_deref()
+        .map(log_filter)
+        .transpose()
+        .map_err(in_file)?;
+    Settings::try_from(config).map_err(in_file)?;
+    println!("{}", path.display());
+    Ok(())
 }
 
 /// Logs to a file that is kept short, or else to standard error.

@@ -2,8 +2,10 @@
 //! and what to do about it. It tries what daemon and programs do, by the same functions, and leaves
 //! nothing behind.
 
+mod files;
 mod host;
 mod place;
+mod settings;
 mod software;
 
 use std::process::ExitCode;
@@ -87,7 +89,9 @@ impl Check {
 /// Looks at everything, and prints a line for each thing, or JSON.
 pub(crate) fn doctor(dir: &RuntimeDir, json: bool) -> Result<ExitCode, Error> {
     let mut checks = host::checks();
+    checks.extend(files::checks());
     checks.extend(software::checks());
+    checks.extend(settings::checks(dir));
     checks.extend(place::checks(dir));
     match json {
         true => {

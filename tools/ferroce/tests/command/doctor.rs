@@ -36,11 +36,14 @@ fn it_looks_at_everything_and_leaves_nothing_behind() {
     place.configure();
     let (found, status) = asked(&place);
     let expected = [
+        "/dev/null",
         "GRO",
         "GSO",
         "IPv6 loopback",
         "UDP port 4791",
+        "configuration",
         "daemon",
+        "environment",
         "ferroce",
         "io_uring",
         "kernel",
@@ -54,6 +57,7 @@ fn it_looks_at_everything_and_leaves_nothing_behind() {
         "runtime directory",
         "seccomp",
         "send buffer",
+        "shared memory",
     ];
 
     let names: Vec<&str> = found.keys().map(String::as_str).collect();
@@ -70,6 +74,42 @@ fn it_looks_at_everything_and_leaves_nothing_behind() {
     for line in lines.lines() {
         assert!(states.iter().any(|state| line.starts_with(state)), "{line}");
     }
+}
+
+#[test]
+fn what_is_set_is_looked_at() {
+    let Some(place) = Place::new() else { return };
+    let (found, _) = asked(&place);
+    let none = &found["configuration"];
+    assert_eq!(none["state"], "ok", "{none}");
+
+    place.configure();
+    let file = place.temp.path().join("config/ferroce/ferroce.toml");
+    let (found, _) = asked(&place);
+    assert_eq!(found["configuration"]["found"], file.to_str().unwrap());
+
+    for (text, why) in [
+        ("name = 7\n", ":1:8: invalid type"),
+        ("stretch_timeouts = 0\n", "1 to 10000"),
+        ("log = \"a=b=c\"\n", "log filter"),
+    ] {
+        fs::write(&file, text).unwrap();
+        let (found, status) = asked(&place);
+        let check = &found["configuration"];
+        assert_eq!((&check["state"], status), (&"bad".into(), Some(1)));
+        let words = check["found"].as_str().unwrap();
+        assert!(words.starts_with(file.to_str().unwrap()), "{words}");
+        assert!(words.contains(why), "{words}");
+    }
+
+    let mut doctor = place.ferroce(&["doctor"]);
+    let output = doctor.env("FERROCE_GSO", "OFF").output().unwrap();
+    let lines = text(&output.stdout);
+    assert!(
+        lines.contains("note  environment        FERROCE_GSO=OFF"),
+        "{lines}"
+    );
+    assert!(!place.dir().exists());
 }
 
 #[test]
