@@ -3,23 +3,23 @@
 
 mod details;
 mod draw;
+mod signals;
 mod state;
 #[cfg(test)]
 mod tests;
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use rustix::process::{Signal, kill_current_process_group};
 
 use super::report::{Before, report};
 use super::sample::Sampler;
 use crate::error::Error;
 use draw::Theme;
+use signals::Signals;
 use state::{State, Turn};
 
 /// How long a signal may wait: the kernel may give it to a moment in which nobody waits.
@@ -32,27 +32,24 @@ pub(super) fn run(mut sampler: Sampler, interval: Duration) -> Result<(), Error>
     let mut state = State::new(interval);
     state.take(first);
 
-    let ended = watch_signals().map_err(Error::io("waiting for signals"))?;
+    let signals = Signals::watch().map_err(Error::io("waiting for signals"))?;
     let mut terminal = ratatui::try_init().map_err(Error::io("setting the terminal up"))?;
-    let shown = show(&mut terminal, &mut sampler, &mut state, &mut before, &ended);
+    let shown = show(
+        &mut terminal,
+        &mut sampler,
+        &mut state,
+        &mut before,
+        &signals,
+    );
     ratatui::try_restore().map_err(Error::io("restoring the terminal"))?;
     shown.map_err(Error::io("the terminal"))?;
 
-    match ended.load(Ordering::Relaxed) as i32 {
-        0 => Ok(()),
+    match signals.ended() {
+        None => Ok(()),
         // The exit status says what ended it.
-        signal => signal_hook::low_level::emulate_default_handler(signal)
+        Some(signal) => signal_hook::low_level::emulate_default_handler(signal)
             .map_err(Error::io("ending as the signal says")),
     }
-}
-
-/// Has the number of a signal that is to end this program stored.
-fn watch_signals() -> io::Result<Arc<AtomicUsize>> {
-    let ended = Arc::new(AtomicUsize::new(0));
-    for signal in [SIGTERM, SIGINT, SIGHUP] {
-        signal_hook::flag::register_usize(signal, ended.clone(), signal as usize)?;
-    }
-    Ok(ended)
 }
 
 fn show(
@@ -60,12 +57,13 @@ fn show(
     sampler: &mut Sampler,
     state: &mut State,
     before: &mut Before,
-    ended: &AtomicUsize,
+    signals: &Signals,
 ) -> io::Result<()> {
     let theme = Theme::of_environment();
     let mut next = Instant::now() + state.interval;
 
-    while ended.load(Ordering::Relaxed) == 0 {
+    while signals.ended().is_none() {
+        signals.obey(terminal)?;
         if Instant::now() >= next {
             next = (next + state.interval).max(Instant::now());
             if !state.paused {
@@ -81,8 +79,12 @@ fn show(
         }
 
         terminal.draw(|frame| draw::screen(frame, state, &theme))?;
-        if wait_for_key(state, next)? == Turn::Quit {
-            return Ok(());
+        match wait_for_key(state, next)? {
+            Turn::Go => {}
+            Turn::Quit => return Ok(()),
+            // As the terminal does where it has not been told to leave keys alone: a shell script
+            // around this program is to stop as well.
+            Turn::Suspend => kill_current_process_group(Signal::TSTP)?,
         }
     }
 

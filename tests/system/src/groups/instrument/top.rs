@@ -30,6 +30,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("instrument/top: tables, and what is refused", tables),
         Case::new("instrument/top: on a terminal", screen::on_a_terminal),
         Case::new("instrument/top: ended by a signal", screen::ended),
+        Case::new("instrument/top: stopped for a while", screen::suspended),
     ]
 }
 

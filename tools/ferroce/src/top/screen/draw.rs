@@ -17,7 +17,7 @@ const WIDEST: usize = 40;
 const KEYS: &str = "q quit  Tab next  s sort  r reverse  / filter  Enter details  p pause  h help";
 
 const HELP: &str = "\
-q, Ctrl-C       end
+q, Ctrl-C       end; Ctrl-Z: stop, until the shell's `fg`
 Tab, Left, Right, 1 to 5
                 another table
 Up, Down, PgUp, PgDn, Home, End

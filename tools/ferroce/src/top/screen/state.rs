@@ -19,6 +19,8 @@ const PAGE: isize = 15;
 pub(super) enum Turn {
     Go,
     Quit,
+    /// Stop for a while, as a shell's user asks for.
+    Suspend,
 }
 
 /// How one table is looked at.
@@ -148,6 +150,9 @@ impl State {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         if control && key.code == KeyCode::Char('c') {
             return Turn::Quit;
+        }
+        if control && key.code == KeyCode::Char('z') {
+            return Turn::Suspend;
         }
         if self.editing {
             self.type_filter(key.code);

@@ -227,7 +227,7 @@ fn what_is_wrong_is_seen_with_colours_and_without() {
 }
 
 #[test]
-fn trouble_help_and_pause_are_told_and_q_ends() {
+fn trouble_help_and_pause_are_told_and_keys_end_or_stop_it() {
     let examples = two();
     let mut state = state(&examples);
     state.fail("no ferroced answers".to_owned());
@@ -243,4 +243,6 @@ fn trouble_help_and_pause_are_told_and_q_ends() {
     assert_eq!(state.key(quit), Turn::Quit);
     let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
     assert_eq!(state.key(interrupt), Turn::Quit);
+    let suspend = KeyEvent::new(KeyCode::Char('z'), KeyModifiers::CONTROL);
+    assert_eq!(state.key(suspend), Turn::Suspend);
 }

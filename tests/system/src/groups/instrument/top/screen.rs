@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use rustix::process::Signal;
 use serde_json::Value;
 
 use super::{rnr, sample};
@@ -33,11 +34,34 @@ impl Terminal {
             "stty -a | grep -o '[-]*icanon'; {}; echo ended with $?; stty -a | grep -o '[-]*icanon'; read wait",
             process::line_of(&command)
         );
+        terminal.run(&line, size)?;
+        Ok(terminal)
+    }
+
+    /// Runs a command that may be stopped: then the shell says so, waits for the Enter key, and has
+    /// it go on.
+    fn with_jobs(host: &Host, dir: &Path, words: &[&str]) -> Result<Terminal, Stop> {
+        let terminal = Terminal {
+            socket: dir.join("tmux"),
+            dir: dir.to_owned(),
+        };
+        let mut command = host.ferroce();
+        command.args(words);
+        let line = format!(
+            "set -m; ulimit -c 0; {}; echo stopped with $?; stty -a | grep -o '[-]*icanon'; read go; \
+             fg; echo ended with $?; stty -a | grep -o '[-]*icanon'; read wait",
+            process::line_of(&command)
+        );
+        terminal.run(&line, (80, 24))?;
+        Ok(terminal)
+    }
+
+    /// Has a shell of its own execute the line.
+    fn run(&self, line: &str, size: (u32, u32)) -> Ending {
         let (width, height) = (size.0.to_string(), size.1.to_string());
         let size = ["-x", &width, "-y", &height];
-        let new = [&["new-session", "-d"][..], &size, &["sh", "-c", &line]].concat();
-        terminal.tmux(&new)?;
-        Ok(terminal)
+        let new = [&["new-session", "-d"][..], &size, &["sh", "-c", line]].concat();
+        self.tmux(&new).map(drop)
     }
 
     fn tmux(&self, words: &[&str]) -> Result<String, Stop> {
@@ -185,11 +209,52 @@ pub(super) fn ended(lab: &mut Lab) -> Ending {
     terminal.shows("that there is no daemon", |screen| {
         screen.contains("no ferroced answers")
     })?;
+    tell(&terminal, Signal::TERM)?;
+    restored(&terminal, "ended with 143")
+}
+
+/// Ctrl-Z and SIGTSTP stop it with the terminal as it was, and SIGQUIT leaves it so, too.
+pub(super) fn suspended(lab: &mut Lab) -> Ending {
+    let dir = lab.case_dir()?;
+    let mut host = Host::new(lab.programs(), "127.0.0.6", None)?;
+    host.up()?;
+    for by_key in [true, false] {
+        // A server of tmux's that ends is still known by its socket for a moment.
+        let dir = dir.join(if by_key { "key" } else { "signal" });
+        std::fs::create_dir_all(&dir).context("a directory")?;
+        let top = ["top", "--interval", "100ms"];
+        let terminal = Terminal::with_jobs(&host, &dir, &top)?;
+        let shown = |screen: &str| screen.contains("None.") && screen.contains("q quit");
+        terminal.shows("an empty table", shown)?;
+
+        match by_key {
+            true => terminal.press(&["C-z"])?,
+            false => tell(&terminal, Signal::TSTP)?,
+        }
+        terminal.shows("the shell, with lines", |screen| {
+            screen.contains("stopped with 148\nicanon") && !screen.contains("q quit")
+        })?;
+        terminal.press(&["Enter"])?;
+        terminal.shows("the table again", shown)?;
+        // Keys come one by one.
+        terminal.press(&["h"])?;
+        terminal.shows("the keys", |screen| screen.contains("sort by the next"))?;
+
+        tell(&terminal, Signal::QUIT)?;
+        terminal.shows("the terminal as it was", |screen| {
+            screen.contains("ended with 131\nicanon") && !screen.contains("sort by")
+        })?;
+    }
+    Ok(())
+}
+
+/// Sends a signal to the command.
+fn tell(terminal: &Terminal, signal: Signal) -> Ending {
     let pane = terminal.tmux(&["list-panes", "-F", "#{pane_pid}"])?;
     let child = child_of(pane.trim())?;
     let pid = rustix::process::Pid::from_raw(child).context("no process")?;
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).context("SIGTERM")?;
-    restored(&terminal, "ended with 143")
+    rustix::process::kill_process(pid, signal).context("a signal")?;
+    Ok(())
 }
 
 /// The one child of a process.
