@@ -11,7 +11,7 @@ use rustix::pipe::PipeFlags;
 
 use crate::DaemonError;
 use crate::adapter::Adapter;
-use crate::connection::{self, Connection};
+use crate::connection::{self, Connection, Purpose};
 use crate::group;
 use crate::poller::{Poller, Ready, Token};
 use crate::service::Service;
@@ -53,7 +53,11 @@ impl Service for Clients {
     }
 
     fn is_used(&self) -> bool {
-        !self.connections.is_empty() || !self.holds.is_empty()
+        self.any(Purpose::Uses) || !self.holds.is_empty()
+    }
+
+    fn is_about_to_be(&self) -> bool {
+        self.any(Purpose::Unknown)
     }
 }
 
@@ -70,6 +74,11 @@ impl Clients {
             remain: false,
             faults_changed: false,
         })
+    }
+
+    fn any(&self, purpose: Purpose) -> bool {
+        let mut all = self.connections.iter();
+        all.any(|(_, session)| session.state.purpose == purpose)
     }
 
     /// The device is there: whoever knocks is let in.

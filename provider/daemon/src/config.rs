@@ -42,7 +42,7 @@ pub struct Config {
     pub cable: Vec<Cable>,
     /// `name`: the device's name.
     pub name: Option<String>,
-    /// `idle_exit`: seconds without clients after which the daemon leaves; 0: it stays.
+    /// `idle_exit`: seconds without programs after which the daemon leaves; 0: it stays.
     pub idle_exit: Option<u64>,
     /// `receive_buffer`: bytes to ask for as each socket's receive buffer, of [`RECEIVE_BUFFERS`].
     #[serde(default, deserialize_with = "receive_buffer")]
@@ -177,7 +177,7 @@ pub struct Settings {
     pub ib_addrs: Vec<IpAddr>,
     /// The device's name.
     pub name: String,
-    /// How long to stay without clients; `None`: for ever.
+    /// How long to stay without programs; `None`: for ever.
     pub idle_exit: Option<Duration>,
     /// Bytes to ask for as each socket's receive buffer.
     pub receive_buffer: usize,

@@ -5,11 +5,22 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use ferroce_control::capture::CaptureSource;
-use ferroce_control::protocol::{MAX_NAME, ServerMessage};
+use ferroce_control::protocol::{MAX_NAME, Request, ServerMessage};
 use ferroce_control::{ClientStatus, Event};
 use rustix::io::Errno;
 
 use crate::sessions::Session;
+
+/// What a connection is for, as far as what it has asked for tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// It has asked for nothing yet.
+    Unknown,
+    /// To look at what others do, as `status`, `top` and `metrics` do.
+    Looks,
+    /// Anything else. A program looks, too, before it asks for what it needs.
+    Uses,
+}
 
 /// A connection.
 #[derive(Debug)]
@@ -26,6 +37,8 @@ pub(crate) struct Connection {
     pub slot: Option<u8>,
     /// Whether it captures.
     pub reads: bool,
+    /// Whether the daemon is to stay for it.
+    pub purpose: Purpose,
     /// Its ends of rings of captures that it has not got yet.
     pub rings: VecDeque<(CaptureSource, OwnedFd)>,
     /// Events that it had no room for.
@@ -42,6 +55,7 @@ impl Connection {
             since: now,
             slot: None,
             reads: false,
+            purpose: Purpose::Unknown,
             rings: VecDeque::new(),
             pending: Vec::new(),
         }
@@ -55,6 +69,15 @@ impl Connection {
             (None, true) => Some("this connection has a capture already".to_owned()),
             (None, false) => None,
         }
+    }
+
+    /// Takes note of what it asks for.
+    pub(crate) fn asks(&mut self, request: &Request) {
+        let looks = matches!(request, Request::Status | Request::Objects { .. });
+        self.purpose = match (self.purpose, looks) {
+            (Purpose::Unknown | Purpose::Looks, true) => Purpose::Looks,
+            _ => Purpose::Uses,
+        };
     }
 
     /// Queues an event. Of a kind only the newest is kept.
@@ -108,4 +131,24 @@ pub(crate) fn flush(session: &mut Session<Connection>) -> Result<bool, Errno> {
         }
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_asked_for_more_than_a_look_is_there_to_stay() {
+        let mut connection = Connection::new(1, 0, Instant::now());
+        assert_eq!(connection.purpose, Purpose::Unknown);
+        for (request, purpose) in [
+            (Request::Status, Purpose::Looks),
+            (Request::Objects { slot: 1 }, Purpose::Looks),
+            (Request::Gids, Purpose::Uses),
+            (Request::Status, Purpose::Uses),
+        ] {
+            connection.asks(&request);
+            assert_eq!(connection.purpose, purpose, "{request:?}");
+        }
+    }
 }

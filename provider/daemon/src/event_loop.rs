@@ -12,6 +12,7 @@ use crate::nldev::DeviceView;
 use crate::poller::{Ready, Token};
 use crate::service::Service;
 use crate::signals::Signals;
+use crate::stay::Need;
 
 impl Daemon {
     /// Serves until a client asks it to stop, one of `signals` comes, or it has been idle for as
@@ -82,8 +83,13 @@ impl Daemon {
             self.remain();
         }
 
-        let used = self.services().into_iter().any(Service::is_used);
-        self.stay.look(used, now);
+        let services = self.services();
+        let need = match services.into_iter().any(Service::is_used) {
+            true => Need::Used,
+            false if services.into_iter().any(Service::is_about_to_be) => Need::Doubtful,
+            false => Need::None,
+        };
+        self.stay.look(need, now);
         Ok(())
     }
 

@@ -74,7 +74,8 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Leave after so many seconds without clients; 0: stay [default: stay]
+    /// Leave after so many seconds without programs; 0: stay. `ferroce status`, `top`, `metrics`
+    /// and `wait` are none [default: stay]
     #[arg(long, value_name = "SECS")]
     idle_exit: Option<u64>,
 

@@ -149,6 +149,9 @@ impl Clients {
             Err(DecodeError::Malformed(why)) => return self.complain(id, &why),
         };
 
+        if let Some(session) = self.connections.get_mut(id) {
+            session.state.asks(&message.request);
+        }
         let answer = match message.request {
             Request::Attach { name, .. } => self.attach(id, &name, adapter),
             Request::Gids => Reply::Gids(adapter.gids.entries().cloned().collect()).into(),

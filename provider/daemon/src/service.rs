@@ -14,6 +14,11 @@ pub(crate) trait Service {
         false
     }
 
+    /// Whether somebody is there who may be about to use it.
+    fn is_about_to_be(&self) -> bool {
+        false
+    }
+
     /// Whether that time has come.
     fn is_due(&self, now: Instant) -> bool {
         self.next_timeout().is_some_and(|at| at <= now)

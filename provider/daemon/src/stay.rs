@@ -7,6 +7,19 @@ use crate::service::Service;
 /// How long programs have for the connection manager's ids when the device goes.
 const FAREWELL: Duration = Duration::from_millis(500);
 
+/// Whether the daemon is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Programs use it.
+    Used,
+    /// Somebody has come of whom nobody knows yet whether he will use it. Time goes on, as for one
+    /// who looks each time anew; but the daemon does not leave in this moment.
+    Doubtful,
+    /// By nobody. Who only looks does not keep it: a display that is left open, or what gathers
+    /// metrics, would have it stay for ever.
+    None,
+}
+
 /// Whether, and when, it leaves.
 #[derive(Debug)]
 pub(crate) struct Stay {
@@ -14,6 +27,8 @@ pub(crate) struct Stay {
     idle_exit: Option<Duration>,
     /// Since when there has been nobody.
     idle_since: Option<Instant>,
+    /// Whether it waits for somebody to say what he has come for.
+    doubtful: bool,
     asked: bool,
     /// When to leave at the latest, once programs were told.
     leave_at: Option<Instant>,
@@ -25,6 +40,7 @@ impl Stay {
         Self {
             idle_exit,
             idle_since: Some(now),
+            doubtful: false,
             asked: false,
             leave_at: None,
         }
@@ -46,11 +62,12 @@ impl Stay {
     }
 
     /// Programs use it, or do not.
-    pub(crate) fn look(&mut self, used: bool, now: Instant) {
-        self.idle_since = match used {
-            false => self.idle_since.or(Some(now)),
-            true => None,
+    pub(crate) fn look(&mut self, need: Need, now: Instant) {
+        self.idle_since = match need {
+            Need::Used => None,
+            Need::Doubtful | Need::None => self.idle_since.or(Some(now)),
         };
+        self.doubtful = need == Need::Doubtful;
         if self.idle_deadline().is_some_and(|at| at <= now) {
             tracing::info!("nobody has needed the device for a while: leaving");
             self.asked = true;
@@ -72,6 +89,10 @@ impl Stay {
     }
 
     fn idle_deadline(&self) -> Option<Instant> {
+        // What he says, or that he goes, wakes the daemon.
+        if self.doubtful {
+            return None;
+        }
         // A time that the clock does not have does not come.
         self.idle_since?.checked_add(self.idle_exit?)
     }
@@ -94,5 +115,28 @@ mod tests {
         let hour = Duration::from_secs(3600);
         assert_eq!(ends(hour), Some(now + hour));
         assert_eq!(ends(Duration::MAX), None);
+    }
+
+    #[test]
+    fn who_only_looks_does_not_keep_it() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let mut stay = Stay::new(Some(Duration::from_secs(10)), start);
+        stay.look(Need::Used, after(5));
+        stay.look(Need::None, after(6));
+        // Each look begins with a connection that may be anybody's.
+        for second in 7..16 {
+            stay.look(Need::Doubtful, after(second));
+            stay.look(Need::None, after(second));
+        }
+        assert_eq!(stay.next_timeout(), Some(after(16)));
+
+        stay.look(Need::Doubtful, after(20));
+        assert!(!stay.is_over() && stay.next_timeout().is_none());
+        stay.look(Need::Used, after(21));
+        stay.look(Need::None, after(22));
+        assert!(!stay.is_over());
+        stay.look(Need::None, after(32));
+        assert!(stay.is_over());
     }
 }

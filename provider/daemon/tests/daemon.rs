@@ -113,6 +113,25 @@ fn asked_to_stay_it_leaves_only_when_it_is_asked_to() {
 }
 
 #[test]
+fn who_only_looks_does_not_keep_it() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = RuntimeDir::resolve(Some(&temp.path().join("run")));
+    let mut wanted = settings(&["127.0.7.52"]);
+    wanted.idle_exit = Some(Duration::from_secs(1));
+    let daemon = Daemon::start(dir.clone(), wanted).unwrap();
+    let thread = std::thread::spawn(move || daemon.run(None));
+
+    // One is left open, and another comes again and again.
+    let mut display = Client::connect(&dir).unwrap();
+    display.status().unwrap();
+    eventually("it leaves", || {
+        let looked = Client::connect(&dir).and_then(|mut client| client.status());
+        looked.is_err()
+    });
+    thread.join().unwrap().unwrap();
+}
+
+#[test]
 fn one_directory_has_one_daemon() {
     let daemon = TestDaemon::start(&["127.0.7.32"]);
     let error = Daemon::start(daemon.dir.clone(), settings(&["127.0.7.33"])).unwrap_err();

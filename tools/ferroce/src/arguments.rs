@@ -269,7 +269,8 @@ pub(crate) struct Up {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
 
-    /// Leave after so many seconds without programs; 0: stay [default: stay]
+    /// Leave after so many seconds without programs; 0: stay. Those that only look are none:
+    /// `ferroce status`, `top`, `metrics` and `wait` [default: stay]
     #[arg(long, value_name = "SECS")]
     pub idle_exit: Option<u64>,
 

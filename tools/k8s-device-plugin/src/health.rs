@@ -54,6 +54,8 @@ pub(crate) fn watch(dir: RuntimeDir, up: Option<Up>) -> watch::Receiver<bool> {
 fn attend(dir: &RuntimeDir, sender: &watch::Sender<bool>) -> Result<(), ControlError> {
     let mut client = Client::connect(dir)?;
     let status = client.status()?;
+    // What pods are offered shall be there when they come, whatever the daemon's idle exit says.
+    let _hold = client.hold()?;
     tracing::info!(device = status.device.name, "there is a device for pods");
     sender.send_replace(true);
 
