@@ -170,10 +170,10 @@ typedef struct exs_signal {
 /*
  * Commands of exs_fcntl(), beside F_GETFL and F_SETFL (of which only O_NONBLOCK changes anything).
  * With O_NONBLOCK a call with EXS_BLOCK that would wait fails instead: EBUSY for a send for which the peer has
- * given no credit (with some, a SOCK_STREAM socket sends as much as that and says so), EAGAIN for a receive or
- * accept for which there is nothing yet, or no whole message. A SOCK_STREAM socket receives what there is, with
- * MSG_WAITALL too. File transfers wait all the same, as does the receive of a message that is more than the
- * connection holds.
+ * given no credit or behind one that it has still to read (with some credit, a SOCK_STREAM socket sends as much as
+ * that and says so, a SOCK_SEQPACKET socket keeps a copy of a message that is more), EAGAIN for a receive or accept
+ * for which there is nothing yet, or no whole message. A SOCK_STREAM socket receives what there is, with MSG_WAITALL
+ * too. File transfers wait all the same, as does the receive of a message that is more than the connection holds.
  */
 #define EXS_F_GETFILELIMIT 0x4501 /* argument off_t *: the largest exs_sendfile() in bytes, 0 for none */
 #define EXS_F_SETFILELIMIT 0x4502 /* argument const off_t *: the same */

@@ -75,11 +75,20 @@ impl Memory {
         Ok(mr)
     }
 
-    fn covers(&self, address: usize, length: usize) -> bool {
-        address >= self.address
-            && address
-                .checked_add(length)
-                .is_some_and(|end| end <= self.address + self.length)
+    /// Whether an operation may use this part of it so: `EINVAL` if it is none, `EACCES` if not.
+    fn allows(&self, address: usize, length: usize, used: Use) -> Result<()> {
+        let barred = match used {
+            Use::Send => EXS_MRF_SEND_DISABLE,
+            Use::Receive => EXS_MRF_RECV_DISABLE,
+        };
+        let end = address.checked_add(length);
+        if address < self.address || end.is_none_or(|end| end > self.address + self.length) {
+            return Err(Errno(libc::EINVAL));
+        }
+        match self.flags & barred {
+            0 => Ok(()),
+            _ => Err(Errno(libc::EACCES)),
+        }
     }
 }
 
@@ -123,6 +132,8 @@ pub(crate) struct Buffer {
     region: Option<Arc<Mr>>,
     /// Keeps the application's registration in use.
     _registered: Option<Arc<Memory>>,
+    /// What it is of, where that is the library's own; dropped after the region.
+    _kept: Option<Vec<u8>>,
 }
 
 impl Buffer {
@@ -133,6 +144,7 @@ impl Buffer {
             length,
             region: Some(Arc::clone(region)),
             _registered: None,
+            _kept: None,
         }
     }
 
@@ -150,19 +162,11 @@ impl Buffer {
             length,
             region: None,
             _registered: None,
+            _kept: None,
         };
 
         if let Some(memory) = registered {
-            let barred = match used {
-                Use::Send => EXS_MRF_SEND_DISABLE,
-                Use::Receive => EXS_MRF_RECV_DISABLE,
-            };
-            if !memory.covers(address, length) {
-                return Err(Errno(libc::EINVAL));
-            }
-            if memory.flags & barred != 0 {
-                return Err(Errno(libc::EACCES));
-            }
+            memory.allows(address, length, used)?;
             buffer.region = Some(memory.region(device)?);
             buffer._registered = Some(memory);
         } else if length >= REGISTER_LEAST {
@@ -178,15 +182,35 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// The application's, to be copied through messages whatever its size.
-    pub(crate) fn copied(address: usize, length: usize) -> Result<Self> {
+    /// The application's to send from, to be copied through messages whatever its size.
+    pub(crate) fn copied(
+        address: usize,
+        length: usize,
+        registered: Option<&Memory>,
+    ) -> Result<Self> {
+        registered.map_or(Ok(()), |memory| memory.allows(address, length, Use::Send))?;
         check(address, length, Use::Send)?;
         Ok(Self {
             address,
             length,
             region: None,
             _registered: None,
+            _kept: None,
         })
+    }
+
+    /// A copy of the application's to send from, which is free again at once.
+    pub(crate) fn kept(
+        device: &Arc<Device>,
+        address: usize,
+        length: usize,
+        registered: Option<&Memory>,
+    ) -> Result<Self> {
+        registered.map_or(Ok(()), |memory| memory.allows(address, length, Use::Send))?;
+        let bytes = read_bytes(address, length)?;
+        let mut buffer = Self::new(device, bytes.as_ptr() as usize, length, None, Use::Send)?;
+        buffer._kept = Some(bytes);
+        Ok(buffer)
     }
 
     /// Registers it for as long as the operation takes.

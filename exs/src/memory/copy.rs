@@ -6,9 +6,14 @@ use crate::errno::{Errno, Result};
 /// What memory is there in pieces of, or of whole ones of which.
 const PAGE: usize = 4096;
 
-/// Copies out of memory that may not be there: `EFAULT` instead of a fault.
+/// Copies out of memory that may not be there: `EFAULT` instead of a fault; `ENOMEM` where there
+/// is none for so much.
 pub(crate) fn read_bytes(address: usize, length: usize) -> Result<Vec<u8>> {
-    let mut bytes = vec![0_u8; length];
+    let mut bytes = Vec::new();
+    bytes
+        .try_reserve_exact(length)
+        .map_err(|_| Errno(libc::ENOMEM))?;
+    bytes.resize(length, 0);
     if stack::holds(address, length) {
         // SAFETY: the range is memory that is there.
         unsafe { std::ptr::copy_nonoverlapping(address as *const u8, bytes.as_mut_ptr(), length) };

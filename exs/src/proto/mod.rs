@@ -250,9 +250,10 @@ impl Machine {
         self.rx.len()
     }
 
-    /// How many bytes can be sent right now in messages, with nothing queued before them.
+    /// How many bytes can be sent right now in messages, with nothing before them whose end the
+    /// peer's application decides about: sends end in their order.
     pub fn room(&self) -> u64 {
-        if !self.tx.all_issued() || self.gone {
+        if !self.tx.all_issued() || self.tx.is_read() || self.gone {
             return 0;
         }
         self.flow.data_room(&self.limits) * self.limits.payload

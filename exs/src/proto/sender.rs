@@ -89,6 +89,11 @@ impl Sender {
         self.next == self.first + self.ops.len() as u64
     }
 
+    /// Whether the peer has still to read the memory of an operation.
+    pub(super) fn is_read(&self) -> bool {
+        !self.sources.is_empty()
+    }
+
     pub(super) fn finish(&mut self) {
         self.finishing = true;
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Admission, Phase, Shutdown, Socket, Transfer, Waiting};
-use crate::abi::{EXS_RECVS_MAX, EXS_SENDS_MAX};
+use crate::abi::{EXS_EVT_SEND, EXS_RECVS_MAX, EXS_SENDS_MAX, EventDetail, EvtXfer};
 use crate::conn::Op;
 use crate::errno::{Errno, Result};
 use crate::memory::{Buffer, Use};
@@ -40,28 +40,42 @@ impl Socket {
         let sending = conn.machine().map_or(0, |machine| machine.sending());
         let room = conn.machine().map_or(0, |machine| machine.room()) as usize;
         let device = Arc::clone(conn.device());
+        // A message cannot be taken in part.
+        let keep = admission == Admission::Immediate && self.messages && room < transfer.length;
         match admission {
             Admission::Queued if sending + inner.sends.waiting.len() >= EXS_SENDS_MAX => {
                 return Err(Errno(libc::EBUSY));
             }
-            // What has credit needs no answer of the peer's: a stream takes that much, a message
-            // all or nothing.
-            Admission::Immediate
-                if room == 0
-                    || inner.sends.occupied()
-                    || (self.messages && room < transfer.length) =>
-            {
+            // What has credit needs no answer of the peer's: a stream takes that much, and of a
+            // message that is more, for which there may never be credit, one copy is kept.
+            Admission::Immediate if room == 0 || inner.sends.occupied() => {
                 return Err(Errno(libc::EBUSY));
             }
             _ => {}
         }
 
         let (flag, mhandle) = (transfer.flag, transfer.mhandle);
+        let (address, length) = (transfer.address, transfer.length);
+        let memory = transfer.memory.as_deref();
         let buffer = match admission {
-            Admission::Immediate => Buffer::copied(transfer.address, transfer.length.min(room))?,
+            Admission::Immediate if keep => Buffer::kept(&device, address, length, memory)?,
+            Admission::Immediate => Buffer::copied(address, length.min(room), memory)?,
             _ => transfer.buffer(&device, Use::Send)?,
         };
 
+        let target = match keep {
+            true => {
+                let detail = EventDetail::Xfer(EvtXfer {
+                    exs_evt_buffer: address,
+                    exs_evt_length: length,
+                    exs_evt_mhandle: mhandle,
+                    exs_evt_flags: 0,
+                });
+                target.end(EXS_EVT_SEND, inner.fd, Ok(()), detail);
+                Target::none()
+            }
+            false => target,
+        };
         let op = Op {
             buffer,
             flag,

@@ -50,6 +50,9 @@ static const char *const all_send_tests[] = {
 	[29 - 1] = "exs_send(fd, send_buf, SEND_BUFSIZE, EXS_UNSIGNALED, NULL, ah, mh)",
 	[30 - 1] = "exs_send(fd, send_buf, SEND_BUFSIZE, EXS_UNSIGNALED, qh, ah, mh)",
 	[31 - 1] = "exs_send(LISTENING_FD, send_buf, SEND_BUFSIZE, flags, qh, ah, mh)",
+	[32 - 1] = "exs_send(fd, send_buf, SEND_BUFSIZE, flags, qh, ah, mh) [O_NONBLOCK, messages beyond the credit]",
+	[33 - 1] = "exs_send(fd, send_buf, SEND_BUFSIZE, flags, qh, ah, mh) [O_NONBLOCK, behind a large send]",
+	[34 - 1] = "exs_send(fd, send_buf, SEND_BUFSIZE, flags, qh, ah, HALF_OF_IT) [O_NONBLOCK]",
 };
 
 TEST_NAMES(send, SEND)
