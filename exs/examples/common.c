@@ -31,6 +31,12 @@ void refuse(const char *format, ...)
 	exit(1);
 }
 
+void finish_output(void)
+{
+	if (fflush(stdout) || ferror(stdout))
+		fail("writing the output");
+}
+
 long number(const char *text, const char *what, long low, long high)
 {
 	char *end;
@@ -38,7 +44,8 @@ long number(const char *text, const char *what, long low, long high)
 
 	errno = 0;
 	value = strtol(text, &end, 10);
-	if (errno || end == text || *end || value < low || value > high)
+	/* strtol(3) would also take spaces and signs, which getaddrinfo(3) does not. */
+	if (errno || *text < '0' || *text > '9' || *end || value < low || value > high)
 		refuse("%s must be a number between %ld and %ld, not \"%s\"", what, low, high, text);
 	return value;
 }
@@ -46,6 +53,8 @@ long number(const char *text, const char *what, long low, long high)
 static _Noreturn void show(const char *usage, int status)
 {
 	fputs(usage, status ? stderr : stdout);
+	if (status == 0)
+		finish_output();
 	exit(status);
 }
 
@@ -57,6 +66,8 @@ struct ends ends_of(int argc, char **argv, const char *usage, int server_words, 
 	while ((option = getopt(argc, argv, "p:b:lh")) != -1) {
 		switch (option) {
 		case 'p':
+			/* getaddrinfo(3) takes larger ones, of which it drops what is too much. */
+			number(optarg, "-p", 1, 65535);
 			ends.port = optarg;
 			break;
 		case 'b':

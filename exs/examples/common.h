@@ -16,6 +16,9 @@ _Noreturn void fail(const char *what);
 /* Prints "program: " and the formatted text, and ends the program with status 1. */
 _Noreturn void refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Sees to it that all that was printed is where it was to go, or ends the program with status 1. */
+void finish_output(void);
+
 /* A decimal number between low and high, or the end of the program. */
 long number(const char *text, const char *what, long low, long high);
 

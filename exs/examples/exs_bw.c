@@ -224,7 +224,7 @@ static void measure(const char *host, const struct settings *s, long size, int l
 		fail("exs_blocking_close");
 	printf(" %-10ld %-14ld %-17.2f %.6f\n", size, sent, (double)got * 8 / elapsed / 1e9,
 	       (double)sent / elapsed / 1e6);
-	fflush(stdout);
+	finish_output();
 }
 
 static _Noreturn void usage(int status)
@@ -242,6 +242,8 @@ static _Noreturn void usage(int status)
 		"  -p, --port N        port (" DEFAULT_PORT ")\n"
 		"  -b, --bind ADDRESS  the server's address (all)\n"
 		"  -h, --help          this text\n");
+	if (status == 0)
+		finish_output();
 	exit(status);
 }
 

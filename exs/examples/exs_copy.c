@@ -65,5 +65,6 @@ int main(int argc, char **argv)
 		receive(ends.address, ends.port, argv[optind]);
 	else
 		send_to(argv[optind + 1], ends.port, argv[optind]);
+	finish_output();
 	return 0;
 }

@@ -100,19 +100,32 @@ static _Noreturn void serve(const char *host, const char *port)
 	}
 }
 
+/* Reads a line with its end, or as much of it as there is room for. fgets(3) would not tell where a line ends that has a
+ * zero in it. */
+static size_t next_line(char *line, size_t room)
+{
+	size_t length = 0;
+	int c = 0;
+
+	while (length < room && c != '\n' && (c = getchar()) != EOF)
+		line[length++] = (char)c;
+	if (ferror(stdin))
+		fail("reading the input");
+	return length;
+}
+
 static void converse(const char *host, const char *port)
 {
 	int fd = connected(host, port, SOCK_STREAM);
 	char line[4096];
+	size_t length;
 
-	while (fgets(line, sizeof(line), stdin)) {
-		size_t length = strlen(line);
-
+	while ((length = next_line(line, sizeof(line))) > 0) {
 		if (exs_write(fd, line, length) != (ssize_t)length)
 			fail("sending");
 		read_all(fd, line, length);
 		fwrite(line, 1, length, stdout);
-		fflush(stdout);
+		finish_output();
 	}
 	if (exs_blocking_close(fd) < 0)
 		fail("exs_blocking_close");

@@ -54,13 +54,27 @@ static void defaults(param *p)
 		p->send_store[i] = pattern(i);
 }
 
-// A number, or -1.
+// A number, or -1. strtol() takes spaces and signs before it.
 static long number(const char *text, char **end)
 {
 	errno = 0;
 	long value = strtol(text, end, 10);
 
-	return *end == text || errno || value < 1 || value > INT_MAX ? -1 : value;
+	return *text < '0' || *text > '9' || errno || value < 1 || value > INT_MAX ? -1 : value;
+}
+
+// getaddrinfo() takes more than there are, and drops what is too much.
+static int take_port(param *p, const char *text)
+{
+	char *end;
+	long port = number(text, &end);
+
+	if (port < 0 || port > UINT16_MAX || *end) {
+		fprintf(stderr, "test_%s: Invalid Port: %s\n", p->func, text);
+		return -1;
+	}
+	p->port = text;
+	return 0;
 }
 
 // "N" or "N-M" of tests that there are.
@@ -149,7 +163,8 @@ int parse_options(int argc, char *argv[], param *p)
 			p->addr = optarg;
 			break;
 		case 'p': case 'P':
-			p->port = optarg;
+			if (take_port(p, optarg))
+				return -1;
 			break;
 		case 'n': case 'N':
 			p->mode = 1;

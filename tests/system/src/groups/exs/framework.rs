@@ -110,7 +110,8 @@ fn usage_and_lists(lab: &mut Lab) -> Ending {
             format!("{option} 4 shows {}", ran.finished.out)
         })?;
     }
-    for wrong in [&["-t", "13"][..], &["-t", "x"], &["-t"], &["-x"]] {
+    for wrong in ["-t 13", "-t x", "-t", "-x", "-p 99999", "-p 0", "-p 1x"] {
+        let wrong = &wrong.split(' ').collect::<Vec<_>>()[..];
         let ran = run(&dir, wrong)?.is(false, &format!("{wrong:?}"))?;
         expect(ran.log.is_empty(), || format!("{wrong:?} runs tests"))?;
     }

@@ -19,7 +19,10 @@ use crate::programs::exs;
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) fn cases() -> Vec<Case> {
-    let mut cases = vec![Case::new("exs/installed below a prefix", installed)];
+    let mut cases = vec![
+        Case::new("exs/installed below a prefix", installed),
+        Case::new("exs/options of the example programs", options),
+    ];
     for place in [Place::OneDaemon, Place::TwoDaemons] {
         let name = |what: &str| format!("exs/{}/{what}", place.name());
         cases.push(Case::new(name("exs_echo"), move |lab| echo(lab, place)));
@@ -54,6 +57,37 @@ fn installed(lab: &mut Lab) -> Ending {
     exs::compile(&program, "exs_echo", asked.out.split_whitespace())?;
     let lib = prefix.path().join("lib");
     converse(host, host, &program, &dir, port, Some(&lib))
+}
+
+/// What is no number, or one out of range, is refused in words and not cut to one that fits; so is
+/// what cannot be printed.
+fn options(lab: &mut Lab) -> Ending {
+    let (dir, library) = (lab.case_dir()?, build::exs()?);
+    for name in ["exs_echo", "exs_copy", "exs_bw"] {
+        let program = exs::example(&library, name)?;
+        let ports = [
+            "-p99999", "-p65536", "-p0", "-p-1", "-p+80", "-p 80", "-p80x", "-phttp",
+        ];
+        let numbers = ["--size=0", "--size=8388609", "--depth=129", "--iters=1e3"];
+        let numbers = numbers.iter().filter(|_| name == "exs_bw");
+        for option in ports.iter().chain(numbers) {
+            let mut command = Command::new(&program);
+            command.arg(option).args(["a", "b"]);
+            let ended = process::run(command, &dir, name, LIMIT)?;
+            if ended.code() != Some(1) || !ended.err.contains("must be a number between") {
+                return Err(Stop::with(format!("{name} takes {option}"), &[&ended]));
+            }
+        }
+
+        let mut help = Command::new("sh");
+        help.args(["-c", "exec \"$0\" -h >/dev/full"]).arg(&program);
+        let ended = process::run(help, &dir, name, LIMIT)?;
+        if ended.code() != Some(1) {
+            return Err(Stop::with("help that was not printed", &[&ended]));
+        }
+    }
+
+    Ok(())
 }
 
 /// What the library exports, by its version script.
@@ -101,7 +135,8 @@ fn converse(
     let serve = command(server, &["-b", &server.address, "-l"]);
     let running = process::spawn(serve, dir, "server")?;
     let input = dir.join("input");
-    let lines: String = (0..200).map(|i| format!("line {i} of 200\n")).collect();
+    let mut lines: String = (0..200).map(|i| format!("line {i} of 200\n")).collect();
+    lines.push_str("\0 in it\n\nno end");
     fs::write(&input, &lines).context("input")?;
     let mut clients = Vec::new();
     for i in 0..3 {
