@@ -114,10 +114,13 @@ impl Conn {
                         Outcome::Canceled => Err(Errno(libc::ECANCELED)),
                     };
 
+                    // What a shutdown ends has what had come, as at the end of a stream; of a
+                    // message a part is nothing.
+                    let length = if quiet && self.messages { 0 } else { length };
                     let flags = EvtFlags {
                         truncated,
                         end: end && self.messages,
-                        eof: eof || quiet,
+                        eof: eof || (quiet && length == 0),
                     };
                     over(op, EXS_EVT_RECV, self.socket, result, length, flags.bits());
                 }

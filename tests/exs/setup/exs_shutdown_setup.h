@@ -26,6 +26,8 @@ static const char *const all_shutdown_tests[] = {
 	[7 - 1] = "exs_shutdown(NOT_CONNECTED_FD, SHUT_RDWR, flags, qh, qh)",
 	[8 - 1] = "exs_shutdown(fd, SHUT_WR, flags, qh, qh)",
 	[9 - 1] = "exs_shutdown(fd, SHUT_RD, flags, qh, qh)",
+	[10 - 1] = "exs_shutdown(fd, SHUT_RD, EXS_BLOCK, NULL, NULL) [a receive with MSG_WAITALL has a part]",
+	[11 - 1] = "exs_shutdown(fd, SHUT_RD, flags, qh, qh) [a part of a message is there]",
 };
 
 TEST_NAMES(shutdown, SHUTDOWN)
