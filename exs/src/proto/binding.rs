@@ -175,6 +175,8 @@ impl Machine {
         let exhausted = length == left;
         if exhausted {
             self.pop_front();
+        } else if matches!(self.rx.items.front(), Some(Item::Source { .. })) {
+            self.taken_in_part(length);
         }
 
         let next_is_data = matches!(self.rx.items.front(), Some(Item::Data { .. }));
@@ -192,6 +194,14 @@ impl Machine {
         true
     }
 
+    /// Bytes of a source have been given away, and others are left. Who closes does not wait for
+    /// the end of that for ever, and has to see that it goes on; nobody else asks.
+    fn taken_in_part(&mut self, length: u64) {
+        if self.rx.fin || self.tx.stopped {
+            self.rx.untold += length;
+        }
+    }
+
     /// The oldest item has been given away.
     fn pop_front(&mut self) {
         match self.rx.items.pop_front() {
@@ -200,6 +210,8 @@ impl Machine {
                 self.actions.push_back(Action::Repost { slot });
             }
             Some(Item::Source { number, .. }) => {
+                // ReadDone tells of it.
+                self.rx.untold = 0;
                 let index = (number - self.rx.first_source) as usize;
                 if let Some(source) = self.rx.sources.get_mut(index) {
                     source.bound = true;

@@ -31,7 +31,8 @@ pub enum Kind {
     ReadDone = 4,
     /// A receive buffer that may be written to.
     Advert = 5,
-    /// Nothing but credits.
+    /// Credits, and the bytes that have been taken of a `Source` of which others are left, where
+    /// the peer asks no more for anything else.
     Credit = 6,
     /// The end of the stream.
     Fin = 7,

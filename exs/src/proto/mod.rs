@@ -163,7 +163,8 @@ impl Machine {
                 Kind::Fin => self.rx.fin = true,
                 Kind::Stop => self.stopped(),
                 Kind::StopAck => self.rx.stop_acknowledged()?,
-                Kind::Credit | Kind::Data => {}
+                Kind::Credit => self.tx.parts_done += u64::from(header.length > 0),
+                Kind::Data => {}
             }
         }
 
@@ -314,8 +315,13 @@ impl Machine {
     }
 
     fn push_credit(&mut self) {
-        if self.flow.must_tell(&self.limits) {
-            self.control(Header::new(Kind::Credit), None);
+        let taken = self.rx.untold > 0 && self.may_control();
+        if taken || self.flow.must_tell(&self.limits) {
+            let header = Header {
+                length: std::mem::take(&mut self.rx.untold),
+                ..Header::new(Kind::Credit)
+            };
+            self.control(header, None);
         }
     }
 }

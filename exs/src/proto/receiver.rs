@@ -76,6 +76,8 @@ pub(super) struct Receiver {
     /// Bytes were lost when the connection broke.
     pub broken: bool,
     pub fin: bool,
+    /// Bytes of the oldest source that the peer does not know to be taken, and waits for.
+    pub untold: u64,
 }
 
 impl Default for Receiver {
@@ -93,6 +95,7 @@ impl Default for Receiver {
             reading: Reading::Open,
             broken: false,
             fin: false,
+            untold: 0,
         }
     }
 }

@@ -56,7 +56,7 @@ pub(super) struct Sender {
     /// How sends end once nothing can be sent any more.
     refusal: Option<Outcome>,
     owes_stop_ack: bool,
-    /// Posts and reads that are over.
+    /// Posts and reads that are over, and parts of reads.
     pub parts_done: u64,
 }
 

@@ -1,6 +1,7 @@
 //! The protocol from seeds: whatever the order of things, the bytes are right and everything ends.
 
 mod link;
+mod pace;
 
 use std::collections::VecDeque;
 
@@ -154,28 +155,6 @@ fn messages_keep_their_boundaries() {
             assert_eq!(end.machine.sending(), 0, "seed {seed}");
         }
     }
-}
-
-#[test]
-fn a_slow_receiver_holds_the_sender_back() {
-    let mut rng = StdRng::seed_from_u64(1);
-    let mut ends = ends(false, 0);
-    for _ in 0..20 {
-        ends[0].send(vec![1; 100], false, false);
-    }
-    settle(&mut ends, &mut rng);
-    assert_eq!(ends[0].sent.len(), usize::from(DATA));
-    assert_eq!(ends[0].machine.room(), 0);
-    assert_eq!(ends[0].machine.parts_done(), u64::from(DATA));
-    for taken in 1..=20 {
-        ends[1].receive(100, false, false);
-        settle(&mut ends, &mut rng);
-        assert_eq!(ends[1].received.len(), taken);
-    }
-
-    assert_eq!(ends[0].sent.len(), 20);
-    assert_eq!(ends[0].machine.parts_done(), 20);
-    assert_eq!(ends[0].machine.room(), u64::from(DATA) * PAYLOAD);
 }
 
 #[test]
