@@ -58,7 +58,16 @@ impl Socket {
             return Err(Errno(libc::EINVAL));
         }
         let mut id = library.cm.id(self.key)?;
-        id.bind(address, false)?;
+        if let Err(error) = id.bind(address, false) {
+            // The connection manager's word for an address that nobody has is also that for a port
+            // which is taken at all addresses, or at one of them.
+            if error == Errno(libc::EADDRNOTAVAIL) {
+                let mut other = library.cm.id(self.key)?;
+                other.bind(&address.with_any_port(), false)?;
+                return Err(Errno(libc::EADDRINUSE));
+            }
+            return Err(error);
+        }
         inner.phase = Phase::Idle(Some(id));
         inner.bound = Some(*address);
         Ok(())

@@ -59,6 +59,25 @@ impl Address {
         unsafe { std::slice::from_raw_parts((&raw const self.storage).cast(), length) }
     }
 
+    /// The same host's with port 0, which is any.
+    pub(crate) fn with_any_port(&self) -> Self {
+        let mut address = *self;
+        let port = address.storage_mut() as *mut libc::sockaddr_storage;
+        // SAFETY: the port is at the same place in both families.
+        unsafe { (*port.cast::<libc::sockaddr_in>()).sin_port = 0 };
+        address
+    }
+
+    /// Whether it stands for all of a host's addresses.
+    pub(super) fn is_any(&self) -> bool {
+        let (at, length) = match i32::from(self.storage.ss_family) {
+            libc::AF_INET => (std::mem::offset_of!(libc::sockaddr_in, sin_addr), 4),
+            _ => (std::mem::offset_of!(libc::sockaddr_in6, sin6_addr), 16),
+        };
+        let host = self.bytes().iter().skip(at).take(length);
+        host.copied().all(|byte| byte == 0)
+    }
+
     /// Bytes of an address of a family.
     pub(crate) fn size(family: i32) -> usize {
         match family {

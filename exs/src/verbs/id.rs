@@ -79,6 +79,11 @@ impl CmId {
             // SAFETY: the identifier lives.
             unsafe { ffi::xv_id_reuse(self.raw.as_ptr()) };
         }
+        // The connection manager takes ::1 for all addresses, of IPv4 too.
+        if !bytes.is_any() {
+            // SAFETY: the identifier lives.
+            unsafe { ffi::xv_id_own_family(self.raw.as_ptr()) };
+        }
         // SAFETY: the identifier lives; the storage is as large as any address.
         check(unsafe { ffi::xv_id_bind(self.raw.as_ptr(), bytes.storage()) })
     }

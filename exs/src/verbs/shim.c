@@ -120,11 +120,21 @@ int xv_id_bind(struct rdma_cm_id *id, struct sockaddr *address)
 	return rdma_bind_addr(id, address);
 }
 
-int xv_id_reuse(struct rdma_cm_id *id)
+static int turn_on(struct rdma_cm_id *id, int option)
 {
 	int on = 1;
 
-	return rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on));
+	return rdma_set_option(id, RDMA_OPTION_ID, option, &on, sizeof(on));
+}
+
+int xv_id_reuse(struct rdma_cm_id *id)
+{
+	return turn_on(id, RDMA_OPTION_ID_REUSEADDR);
+}
+
+int xv_id_own_family(struct rdma_cm_id *id)
+{
+	return turn_on(id, RDMA_OPTION_ID_AFONLY);
 }
 
 int xv_id_listen(struct rdma_cm_id *id, int backlog)

@@ -26,6 +26,8 @@ static const char *const all_bind_tests[] = {
 	[7 - 1] = "exs_bind(fd, ADDRESS_OF_AF_UNIX, ai_addrlen)",
 	[8 - 1] = "exs_bind(fd, ai_addr, SHORT_LENGTH)",
 	[9 - 1] = "exs_bind(fd, BAD_ADDRESS, ai_addrlen)",
+	[10 - 1] = "exs_bind(fd, ai_addr, ai_addrlen) [another socket is there at all addresses]",
+	[11 - 1] = "exs_bind(fd, LOOPBACK, ai_addrlen) [of the other family, where another socket has the port]",
 };
 
 TEST_NAMES(bind, BIND)
