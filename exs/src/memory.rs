@@ -12,7 +12,7 @@ use crate::abi::{EXS_MRF_RECV_DISABLE, EXS_MRF_SEND_DISABLE};
 use crate::errno::{Errno, Result};
 use crate::verbs::{Device, Mr};
 
-pub(crate) use copy::{check, read_bytes, read_string, write_bytes, write_from};
+pub(crate) use copy::{check, read_bytes, read_string, write_bytes, write_from, zeroed};
 
 /// Memory that the application has registered.
 pub(crate) struct Memory {

@@ -328,12 +328,14 @@ impl Queue {
         (state.depth, state.events.len())
     }
 
-    /// Changes the guaranteed depth.
-    pub(crate) fn set_depth(&self, depth: usize) {
+    /// Changes the guaranteed depth: `EAGAIN` while there is no memory for it.
+    pub(crate) fn set_depth(&self, depth: usize) -> Result<()> {
         let mut state = self.state.lock();
-        state.depth = depth;
         let more = depth.min(1 << 12).saturating_sub(state.events.len());
-        state.events.reserve(more);
+        let room = state.events.try_reserve(more);
+        room.map_err(|_| Errno(libc::EAGAIN))?;
+        state.depth = depth;
+        Ok(())
     }
 
     /// The signal that announces events.

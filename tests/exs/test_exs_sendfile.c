@@ -3,6 +3,9 @@
 #include "setup/sending_files.h"
 #include "setup/exs_mregister_setup.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 static long call(param *p)
 {
 	return exs_sendfile(p->fd, p->sendvec, p->sendvec_cnt, p->flags, p->qh, p->ah);
@@ -133,6 +136,21 @@ static void peer_takes_a_buffer_full(param *p)
 	meet(p);
 }
 
+// The call needs some mebibytes of its own.
+static void no_memory(param *p)
+{
+	enum { HARDLY_ANY = 256 << 10 };
+	struct rlimit limit;
+	long pages = 0;
+	FILE *statm = fopen("/proc/self/statm", "r");
+
+	(void)p;
+	CHECK(statm && fscanf(statm, "%ld", &pages) == 1, "/proc/self/statm: %s", strerror(errno));
+	fclose(statm);
+	limit.rlim_cur = limit.rlim_max = pages * sysconf(_SC_PAGESIZE) + HARDLY_ANY;
+	CHECK(!setrlimit(RLIMIT_AS, &limit), "setrlimit: %s", strerror(errno));
+}
+
 static const struct test_case all_tests[] = {
 	SENDFILE_TESTS,
 	{13, ERROR(EINVAL), REFUSED, .twist = blocking_and_bad_qhandle},
@@ -148,6 +166,7 @@ static const struct test_case all_tests[] = {
 	{29, ERROR(EIO), .peer = peer_receives_less, .state = connected, .run = cut_short},
 	{31, OK(OK_EXS_SENDFILE), MESSAGES, .peer = peer_receives_empty_message, .run = ok_empty_file},
 	{32, ERROR(EPIPE), .peer = peer_takes_a_buffer_full, .state = connected, .run = partly_sent},
+	{33, ERROR(ENOMEM), .modes = BLOCKING, .peer = peer_accepts, .state = connected_with_file, .twist = no_memory},
 };
 
 PROGRAM("exs_sendfile", call)

@@ -145,7 +145,7 @@ pub(super) extern "C" fn exs_qmodify(
                 if depth < 1 {
                     return Err(INVALID);
                 }
-                queue.set_depth(self::depth(depth)?);
+                queue.set_depth(self::depth(depth)?)?;
             }
             EXS_QATTR_WAIT => queue.set_wait(match number() {
                 EXS_WAIT_ADAPTIVE => Wait::Adaptive,

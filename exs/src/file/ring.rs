@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::abi::{Event, EvtXfer};
 use crate::errno::{Errno, Result};
 use crate::library::Library;
-use crate::memory::Use;
+use crate::memory::{self, Use};
 use crate::queue::{Queue, Target};
 use crate::socket::{Admission, Socket, Transfer};
 use crate::verbs::Mr;
@@ -56,7 +56,7 @@ impl<'a> Ring<'a> {
             return Ok(Arc::clone(region));
         }
 
-        self.memory = vec![0; BUFFERS * CHUNK];
+        self.memory = memory::zeroed(BUFFERS * CHUNK)?;
         let device = self.socket.device()?;
 
         // SAFETY: it is used through raw pointers while operations have it, and looked at when they

@@ -9,11 +9,7 @@ const PAGE: usize = 4096;
 /// Copies out of memory that may not be there: `EFAULT` instead of a fault; `ENOMEM` where there
 /// is none for so much.
 pub(crate) fn read_bytes(address: usize, length: usize) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    bytes
-        .try_reserve_exact(length)
-        .map_err(|_| Errno(libc::ENOMEM))?;
-    bytes.resize(length, 0);
+    let mut bytes = zeroed(length)?;
     if stack::holds(address, length) {
         // SAFETY: the range is memory that is there.
         unsafe { std::ptr::copy_nonoverlapping(address as *const u8, bytes.as_mut_ptr(), length) };
@@ -27,6 +23,16 @@ pub(crate) fn read_bytes(address: usize, length: usize) -> Result<Vec<u8>> {
             std::ptr::copy_nonoverlapping(address as *const u8, bytes.as_mut_ptr(), length);
         })?;
     }
+    Ok(bytes)
+}
+
+/// Memory of the library's own; a process that is short of it goes on.
+pub(crate) fn zeroed(length: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    bytes
+        .try_reserve_exact(length)
+        .map_err(|_| Errno(libc::ENOMEM))?;
+    bytes.resize(length, 0);
     Ok(bytes)
 }
 

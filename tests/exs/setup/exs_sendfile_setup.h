@@ -68,6 +68,7 @@ static const char *const all_sendfile_tests[] = {
 	[30 - 1] = "exs_sendfile(fd, sendvec, 2, flags, qh, ah) [SOCK_SEQPACKET, unmapped exs_iov_base of the second; the next message is whole]",
 	[31 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [SOCK_SEQPACKET, an empty file]",
 	[32 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [the peer takes a part and closes]",
+	[33 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [no memory left]",
 };
 
 TEST_NAMES(sendfile, SENDFILE)
