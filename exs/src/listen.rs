@@ -153,21 +153,35 @@ pub(crate) fn serve(library: &Library, listener: &Socket) {
         };
 
         drop(inner);
-        let given = library.give_descriptor(&child);
-        let result = given.and_then(|new| {
-            let peer = child.lock().connected().map(|conn| conn.peer())?;
-            accept.fill(new, &peer)
-        });
-
-        if result.is_err() {
-            if let Ok(new) = given {
-                let _ = library.unname(new);
+        let new = match library.give_descriptor(&child) {
+            Ok(new) => new,
+            Err(error) => {
+                wait_on(library, listener, child);
+                accept.end(fd, Err(error));
+                continue;
             }
+        };
+        let peer = child.lock().connected().map(|conn| conn.peer());
+        let result = peer.and_then(|peer| accept.fill(new, &peer));
+        if result.is_err() {
+            let _ = library.unname(new);
             child.abandon(library);
         }
 
         accept.end(fd, result);
     }
+}
+
+/// The process has no descriptor for a connection now: it is the next accept's, as with any
+/// sockets.
+fn wait_on(library: &Library, listener: &Socket, child: Arc<Socket>) {
+    let mut inner = listener.lock();
+    if let Phase::Listening(listening) = &mut inner.phase {
+        listening.ready.push_front(child);
+        return;
+    }
+    drop(inner);
+    child.abandon(library);
 }
 
 /// A connection request has come for a listener.

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static long call(param *p)
@@ -159,6 +160,39 @@ static void closed_while_accepting(param *p)
 	print_pass(0);
 }
 
+static void peer_sends_later(param *p)
+{
+	require(connected(p));
+	meet(p);
+	require(ok_exs_send(p));
+	meet(p);
+}
+
+// The connection waits for a descriptor.
+static void no_descriptors_for_a_while(param *p)
+{
+	struct rlimit usual, none = {0, 0};
+	int listener = p->fd;
+
+	meet(p);
+	CHECK(!getrlimit(RLIMIT_NOFILE, &usual), "getrlimit: %s", strerror(errno));
+	none.rlim_max = usual.rlim_max;
+	CHECK(!setrlimit(RLIMIT_NOFILE, &none), "setrlimit: %s", strerror(errno));
+	errno = 0;
+	long ret = call(p);
+	int error = errno;
+	if (p->mode && ret == 0) {
+		take_event(p, EXS_EVT_ACCEPT, listener, EMFILE);
+		ret = -1;
+		error = EMFILE;
+	}
+	CHECK(!setrlimit(RLIMIT_NOFILE, &usual), "setrlimit: %s", strerror(errno));
+	require(ok_exs_accept(p));
+	CHECK(ok_exs_recv(p) == TEST_BUFSIZE, "not the bytes of who waited");
+	errno = error;
+	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, EMFILE);
+}
+
 static const struct test_case all_tests[] = {
 	{1, ERROR(EPERM)},
 	{2, ERROR(EINVAL), .state = listening, .twist = bad_flag},
@@ -179,6 +213,7 @@ static const struct test_case all_tests[] = {
 	{17, ERROR(EFAULT), .peer = peer_connects, .state = serving, .run = wild_room},
 	{18, ERROR(EFAULT), .peer = peer_connects, .state = serving, .run = constant_element},
 	{19, ERROR(EFAULT), .modes = NON_BLOCKING, .peer = peer_connects, .state = listening, .run = room_taken_away},
+	{20, ERROR(EMFILE), .peer = peer_sends_later, .state = serving, .run = no_descriptors_for_a_while},
 };
 
 PROGRAM("exs_accept", call)

@@ -50,6 +50,7 @@ static const char *const all_accept_tests[] = {
 	[17 - 1] = "exs_accept(p->fd, &acceptaddr, 1, flags, qh) [unmapped exs_addr]",
 	[18 - 1] = "exs_accept(p->fd, CONSTANT_ADDRVEC, 1, flags, qh)",
 	[19 - 1] = "exs_accept(p->fd, &acceptaddr, 1, 0, qh) [exs_addr is closed before anybody connects]",
+	[20 - 1] = "exs_accept(p->fd, &acceptaddr, 1, flags, qh) [no descriptor left for a while]",
 };
 
 TEST_NAMES(accept, ACCEPT)
