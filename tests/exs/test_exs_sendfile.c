@@ -136,6 +136,13 @@ static void peer_takes_a_buffer_full(param *p)
 	meet(p);
 }
 
+// Regular, and with bytes in it, of which it does not say how many.
+static void no_size(param *p)
+{
+	strcpy(p->path, "/proc/self/status");
+	by_path(p, 0, 0);
+}
+
 // The call needs some mebibytes of its own.
 static void no_memory(param *p)
 {
@@ -167,6 +174,7 @@ static const struct test_case all_tests[] = {
 	{31, OK(OK_EXS_SENDFILE), MESSAGES, .peer = peer_receives_empty_message, .run = ok_empty_file},
 	{32, ERROR(EPIPE), .peer = peer_takes_a_buffer_full, .state = connected, .run = partly_sent},
 	{33, ERROR(ENOMEM), .modes = BLOCKING, .peer = peer_accepts, .state = connected_with_file, .twist = no_memory},
+	{34, ERROR(ENODEV), REFUSED, .twist = no_size},
 };
 
 PROGRAM("exs_sendfile", call)

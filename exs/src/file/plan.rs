@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::{Extent, Piece};
@@ -244,6 +244,13 @@ fn not_a_place(error: Errno) -> Errno {
     }
 }
 
+/// Whether it has bytes although it says that it is empty, as those of procfs do: it has none to
+/// be mapped, and how much there is shows only when it is read. One that has just grown says so.
+fn says_no_size(file: &File) -> Result<bool> {
+    let read = file.read_at(&mut [0], 0).map_err(Errno::from)?;
+    Ok(read > 0 && file.metadata()?.len() == 0)
+}
+
 /// Checks what is asked of a file, whose offset is not negative.
 fn part(file: File, offset: i64, length: usize, used: Use) -> Result<Extent> {
     let metadata = file.metadata()?;
@@ -270,6 +277,9 @@ fn part(file: File, offset: i64, length: usize, used: Use) -> Result<Extent> {
     let length = match used {
         Use::Send => {
             let size = metadata.len();
+            if size == 0 && says_no_size(&file)? {
+                return Err(Errno(libc::ENODEV));
+            }
             let rest = size.checked_sub(offset).ok_or(Errno(libc::EINVAL))?;
             if asked.is_some_and(|asked| asked > rest) {
                 return Err(Errno(libc::EINVAL));

@@ -69,6 +69,7 @@ static const char *const all_sendfile_tests[] = {
 	[31 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [SOCK_SEQPACKET, an empty file]",
 	[32 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [the peer takes a part and closes]",
 	[33 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [no memory left]",
+	[34 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [a file of procfs]",
 };
 
 TEST_NAMES(sendfile, SENDFILE)
