@@ -3,6 +3,7 @@
 
 mod details;
 mod draw;
+mod keyboard;
 mod signals;
 mod state;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use super::report::{Before, report};
 use super::sample::Sampler;
 use crate::error::Error;
 use draw::Theme;
+use keyboard::Keyboard;
 use signals::Signals;
 use state::{State, Turn};
 
@@ -60,6 +62,7 @@ fn show(
     signals: &Signals,
 ) -> io::Result<()> {
     let theme = Theme::of_environment();
+    let keyboard = Keyboard::open()?;
     let mut next = Instant::now() + state.interval;
 
     while signals.ended().is_none() {
@@ -79,7 +82,7 @@ fn show(
         }
 
         terminal.draw(|frame| draw::screen(frame, state, &theme))?;
-        match wait_for_key(state, next)? {
+        match wait_for_keys(&keyboard, state, next)? {
             Turn::Go => {}
             Turn::Quit => return Ok(()),
             // As the terminal does where it has not been told to leave keys alone: a shell script
@@ -91,15 +94,18 @@ fn show(
     Ok(())
 }
 
-/// Hands the state keys until the next sample is due, or one of them changes what is to be seen.
-fn wait_for_key(state: &mut State, next: Instant) -> io::Result<Turn> {
+/// Hands the state the keys that come until the next sample is due.
+fn wait_for_keys(keyboard: &Keyboard, state: &mut State, next: Instant) -> io::Result<Turn> {
     let left = next.saturating_duration_since(Instant::now());
-    if !event::poll(left.min(LOOK))? {
-        return Ok(Turn::Go);
+    keyboard.wait(left.min(LOOK))?;
+    while event::poll(Duration::ZERO)? {
+        let turn = match event::read()? {
+            Event::Key(key) if key.kind != KeyEventKind::Release => state.key(key),
+            _ => Turn::Go,
+        };
+        if turn != Turn::Go {
+            return Ok(turn);
+        }
     }
-
-    Ok(match event::read()? {
-        Event::Key(key) if key.kind != KeyEventKind::Release => state.key(key),
-        _ => Turn::Go,
-    })
+    Ok(Turn::Go)
 }

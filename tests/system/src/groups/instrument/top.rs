@@ -31,6 +31,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("instrument/top: on a terminal", screen::on_a_terminal),
         Case::new("instrument/top: ended by a signal", screen::ended),
         Case::new("instrument/top: stopped for a while", screen::suspended),
+        Case::new("instrument/top: its terminal closed", screen::closed),
     ]
 }
 

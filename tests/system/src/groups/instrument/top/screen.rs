@@ -1,11 +1,13 @@
 //! The screen, in a terminal of tmux's: what is to be seen is what its user would see.
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use rustix::process::Signal;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use serde_json::Value;
 
 use super::{rnr, sample};
@@ -54,6 +56,25 @@ impl Terminal {
         );
         terminal.run(&line, (80, 24))?;
         Ok(terminal)
+    }
+
+    /// Runs the command behind these words of its shell's.
+    fn after(host: &Host, dir: &Path, before: &str) -> Result<Terminal, Stop> {
+        let terminal = Terminal {
+            socket: dir.join("tmux"),
+            dir: dir.to_owned(),
+        };
+        let mut command = host.ferroce();
+        command.args(["top", "--interval", "100ms"]);
+        let line = format!("{before} {}; read wait", process::line_of(&command));
+        terminal.run(&line, (80, 24))?;
+        Ok(terminal)
+    }
+
+    /// The number of the process that its shell has started.
+    fn command(&self) -> Result<i32, Stop> {
+        let pane = self.tmux(&["list-panes", "-F", "#{pane_pid}"])?;
+        child_of(pane.trim())
     }
 
     /// Has a shell of its own execute the line.
@@ -248,11 +269,36 @@ pub(super) fn suspended(lab: &mut Lab) -> Ending {
     Ok(())
 }
 
+/// It ends with its terminal, also where no signal says that this has gone.
+pub(super) fn closed(lab: &mut Lab) -> Ending {
+    let dir = lab.case_dir()?;
+    let mut host = Host::new(lab.programs(), "127.0.0.6", None)?;
+    host.up()?;
+    for (name, before) in [("told", ""), ("deaf", "trap '' HUP;"), ("apart", "setsid")] {
+        let dir = dir.join(name);
+        std::fs::create_dir_all(&dir).context("a directory")?;
+        let terminal = Terminal::after(&host, &dir, before)?;
+        terminal.shows("an empty table", |screen| screen.contains("None."))?;
+        let it = open_process(terminal.command()?)?;
+        terminal.tmux(&["kill-server"])?;
+        let mut look = [PollFd::new(&it, PollFlags::IN)];
+        let limit = Timespec::try_from(LIMIT).context("a limit")?;
+        if poll(&mut look, Some(&limit)).context("waiting for its end")? == 0 {
+            let _ = rustix::process::pidfd_send_signal(&it, Signal::KILL);
+            return Err(Stop::fail("it goes on without its terminal"));
+        }
+    }
+    Ok(())
+}
+
+fn open_process(number: i32) -> Result<OwnedFd, Stop> {
+    let pid = Pid::from_raw(number).context("no process")?;
+    Ok(pidfd_open(pid, PidfdFlags::empty()).context("the process")?)
+}
+
 /// Sends a signal to the command.
 fn tell(terminal: &Terminal, signal: Signal) -> Ending {
-    let pane = terminal.tmux(&["list-panes", "-F", "#{pane_pid}"])?;
-    let child = child_of(pane.trim())?;
-    let pid = rustix::process::Pid::from_raw(child).context("no process")?;
+    let pid = Pid::from_raw(terminal.command()?).context("no process")?;
     rustix::process::kill_process(pid, signal).context("a signal")?;
     Ok(())
 }
