@@ -50,6 +50,14 @@ static void nobody_listens(param *p)
 	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, ECONNREFUSED);
 }
 
+static void of_a_group(param *p)
+{
+	if (p->address->sa_family == AF_INET)
+		((struct sockaddr_in *)p->address)->sin_addr.s_addr = htonl(0xef010203);
+	else
+		((struct sockaddr_in6 *)p->address)->sin6_addr.s6_addr[0] = 0xff;
+}
+
 static void both_timeouts(param *p)
 {
 	static const struct timeval timeout = {15, 0};
@@ -146,6 +154,7 @@ static const struct test_case all_tests[] = {
 	{16, OK(OK_EXS_CONNECT), .peer = peer_accepts, .state = unconnected, .run = bound_first},
 	{17, ERROR(ETIMEDOUT), .peer = peer_accepts, .state = unconnected, .run = nobody_answers},
 	{18, OK(OK_EXS_CONNECT), .peer = peer_receives_late, .state = unconnected, .run = after_a_timeout},
+	{19, ERROR(ENETUNREACH), .state = with_socket, .twist = of_a_group},
 };
 
 PROGRAM("exs_connect", call)

@@ -23,6 +23,10 @@ impl Socket {
         if !matches!(inner.phase, Phase::Idle(_)) {
             return Err(Errno(libc::EINVAL));
         }
+        // The connection manager would ask all of the group, and hear of nobody.
+        if to.is_multicast() {
+            return Err(Errno(libc::ENETUNREACH));
+        }
 
         let mut id = self.identifier(library, &mut inner)?;
         let ms = timeout.map_or(5000, |timeout| timeout.as_millis().clamp(1, 60_000) as i32);

@@ -1,5 +1,7 @@
 //! Socket addresses, as bytes that are checked before they are believed.
 
+use std::net::Ipv4Addr;
+
 use crate::errno::{Errno, Result};
 
 /// A socket address of IPv4 or IPv6.
@@ -70,12 +72,25 @@ impl Address {
 
     /// Whether it stands for all of a host's addresses.
     pub(super) fn is_any(&self) -> bool {
+        self.host().iter().all(|byte| *byte == 0)
+    }
+
+    /// Whether it is a group's.
+    pub(crate) fn is_multicast(&self) -> bool {
+        match *self.host() {
+            [a, b, c, d] => Ipv4Addr::new(a, b, c, d).is_multicast(),
+            [first, ..] => first == 0xff,
+            [] => false,
+        }
+    }
+
+    /// The bytes that name a host.
+    fn host(&self) -> &[u8] {
         let (at, length) = match i32::from(self.storage.ss_family) {
             libc::AF_INET => (std::mem::offset_of!(libc::sockaddr_in, sin_addr), 4),
             _ => (std::mem::offset_of!(libc::sockaddr_in6, sin6_addr), 16),
         };
-        let host = self.bytes().iter().skip(at).take(length);
-        host.copied().all(|byte| byte == 0)
+        self.bytes().get(at..at + length).unwrap_or_default()
     }
 
     /// Bytes of an address of a family.
