@@ -226,7 +226,8 @@ pub(crate) unsafe extern "C" fn advise_mr(
 
         // SAFETY: a domain of ours, and the caller's list of that many elements.
         unsafe {
-            let list = requests::sges(list, count as usize)?;
+            let mut copy = Vec::new();
+            let list = requests::sges(list, count as usize, &mut copy)?;
             Pd::of(pd)?
                 .engine
                 .advise(advice, flags & advise::FLAG_FLUSH != 0, list)

@@ -94,8 +94,9 @@ unsafe fn post_list(
             return Err(Errno(libc::EINVAL));
         }
 
+        let mut copy = Vec::new();
         // SAFETY: the caller's list of that many elements.
-        let list = unsafe { sges(wr.sg_list, count) }?;
+        let list = unsafe { sges(wr.sg_list, count, &mut copy) }?;
 
         // SAFETY: the caller's request.
         let op = unsafe { operation(wr) }?;

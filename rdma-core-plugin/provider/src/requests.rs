@@ -18,19 +18,43 @@ const _: () = {
 /// Most bytes that any queue pair takes inline.
 pub(crate) const INLINE_MAX: usize = 1024;
 
-/// A C scatter/gather list.
+/// Elements of a list at an odd address: more than any queue takes.
+const MOST: usize = 4096;
+
+/// A C scatter/gather list. One at an odd address, as of a packed structure (libiscsi has them),
+/// goes into `copy`.
 ///
 /// # Safety
-/// `list` has `count` elements.
-pub(crate) unsafe fn sges<'a>(list: *const ibv_sge, count: usize) -> Result<&'a [Sge], Errno> {
+/// `list` has `count` elements, if it has as many as it may have.
+pub(crate) unsafe fn sges(
+    list: *const ibv_sge,
+    count: usize,
+    copy: &mut Vec<Sge>,
+) -> Result<&[Sge], Errno> {
     if count == 0 {
         return Ok(&[]);
     }
     if list.is_null() {
         return Err(Errno(libc::EINVAL));
     }
+    if !list.is_aligned() {
+        // SAFETY: as the caller promises.
+        return unsafe { copied(list.cast(), count, copy) };
+    }
     // SAFETY: as the caller promises; the layouts are equal (asserted above).
     Ok(unsafe { std::slice::from_raw_parts(list.cast(), count) })
+}
+
+/// # Safety
+/// As of [`sges`].
+#[cold]
+unsafe fn copied(list: *const Sge, count: usize, copy: &mut Vec<Sge>) -> Result<&[Sge], Errno> {
+    if count > MOST {
+        return Err(Errno(libc::EINVAL));
+    }
+    // SAFETY: as the caller promises; the layouts are equal (asserted above).
+    copy.extend((0..count).map(|i| unsafe { list.add(i).read_unaligned() }));
+    Ok(copy)
 }
 
 /// The bytes that an inline request names: where they are if they are in one piece, else gathered
@@ -95,9 +119,10 @@ where
         // SAFETY: as the caller promises.
         while let Some(wr) = unsafe { at.as_ref() } {
             let count = usize::try_from(wr.num_sge).map_err(|_| Errno(libc::EINVAL))?;
+            let mut copy = Vec::new();
             // SAFETY: the caller's list of that many elements; the engine compares the number with
             // its limit.
-            let sges = unsafe { sges(wr.sg_list, count) }?;
+            let sges = unsafe { sges(wr.sg_list, count, &mut copy) }?;
             post(wr.wr_id, sges).map_err(|e| explain("a receive request", e))?;
             at = wr.next;
         }
@@ -152,5 +177,34 @@ mod tests {
                 Err(Errno(libc::EINVAL))
             );
         }
+    }
+
+    #[test]
+    fn lists_at_odd_addresses_are_read() {
+        let list = [1, 2].map(|n| ibv_sge {
+            addr: n,
+            length: 10 * n as u32,
+            lkey: 100 * n as u32,
+        });
+        let mut bytes = [0u64; 5];
+        // SAFETY: both are within the bytes, and aligned for the elements or not at all.
+        let odd = unsafe {
+            let odd = bytes.as_mut_ptr().byte_add(4).cast::<ibv_sge>();
+            std::ptr::copy_nonoverlapping(list.as_ptr().cast::<u8>(), odd.cast(), 32);
+            odd
+        };
+        assert!(!odd.is_aligned());
+
+        let (mut copy, mut none) = (Vec::new(), Vec::new());
+        // SAFETY: lists of two elements.
+        let read = unsafe { [sges(odd, 2, &mut copy), sges(list.as_ptr(), 2, &mut none)] };
+        assert_eq!(read[0], read[1]);
+        assert_eq!(read[0].as_ref().unwrap()[1].lkey, 200);
+        assert!(none.is_empty());
+
+        let mut copy = Vec::new();
+        // SAFETY: what has too many elements is not read.
+        let refused = unsafe { sges(odd, usize::MAX, &mut copy) };
+        assert_eq!(refused, Err(Errno(libc::EINVAL)));
     }
 }

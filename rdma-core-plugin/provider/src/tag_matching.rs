@@ -13,7 +13,7 @@ use crate::srq::Srq;
 use crate::wait;
 use ferroce_cabi::pabi::verbs_srq;
 use ferroce_cabi::*;
-use ferroce_engine::{SrqInit, TagOp, TagWork, TmInit};
+use ferroce_engine::{Sge, SrqInit, TagOp, TagWork, TmInit};
 use libc::c_int;
 
 /// Creates a shared receive queue that matches tags: `ibv_create_srq_ex(3)` for `IBV_SRQT_TM`. It
@@ -84,8 +84,10 @@ pub(crate) unsafe extern "C" fn post_srq_ops(
         object.check_handle()?;
         // SAFETY: the caller's list, of which no one else has a reference meanwhile.
         while let Some(wr) = unsafe { at.as_mut() } {
+            let mut copy = Vec::new();
             // SAFETY: the caller's operation.
-            let handle = object.engine.tag_op(&unsafe { operation(wr) }?)?;
+            let op = unsafe { operation(wr, &mut copy) }?;
+            let handle = object.engine.tag_op(&op)?;
             if wr.opcode == ops::TAG_ADD {
                 wr.handle = handle;
             }
@@ -104,7 +106,7 @@ pub(crate) unsafe extern "C" fn post_srq_ops(
 
 /// # Safety
 /// The list of a buffer that is added has as many elements as the operation says.
-unsafe fn operation(wr: &ibv_ops_wr) -> Result<TagOp<'_>, Errno> {
+unsafe fn operation<'a>(wr: &'a ibv_ops_wr, copy: &'a mut Vec<Sge>) -> Result<TagOp<'a>, Errno> {
     let has = |flag| wr.flags & flag != 0;
     if wr.flags & !(IBV_OPS_SIGNALED | IBV_OPS_TM_SYNC) != 0 {
         return Err(Errno(libc::EINVAL));
@@ -116,7 +118,7 @@ unsafe fn operation(wr: &ibv_ops_wr) -> Result<TagOp<'_>, Errno> {
             // SAFETY: as the caller promises; the engine compares the number with its limit.
             sges: unsafe {
                 let count = usize::try_from(wr.add.num_sge).map_err(|_| Errno(libc::EINVAL))?;
-                requests::sges(wr.add.sg_list, count)
+                requests::sges(wr.add.sg_list, count, copy)
             }?,
             tag: wr.add.tag,
             mask: wr.add.mask,

@@ -210,7 +210,8 @@ unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, count: size_t, list: *c
     // many elements.
     unsafe {
         let batch = batch(qp);
-        match sges(list, count) {
+        let mut copy = Vec::new();
+        match sges(list, count, &mut copy) {
             Ok(list) => batch.set_sges(Qp::of(qp.cast()).max_send_sge, list),
             Err(Errno(errno)) => batch.fail(errno),
         }

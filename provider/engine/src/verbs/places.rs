@@ -5,9 +5,9 @@
 //! a completion tells a program is also that there is room again. A program that never asks for
 //! completions, or does not look at them, is refused here as it is there.
 //!
-//! Counts are by requests ever posted to a queue, modulo 2^32, so that one that is given back stands
-//! for all before it. Those of a queue have one writer at a time: who holds the lock of the only
-//! completion queue that it completes to, or, while that has nothing of it, of its queue pair.
+//! Counts are by requests ever posted to a queue, modulo 2^32, so that one that is given back
+//! stands for all before it. Those of a queue have one writer at a time: who holds the lock of the
+//! only completion queue that it completes to, or, while that has nothing of it, of its queue pair.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
