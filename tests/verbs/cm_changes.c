@@ -7,10 +7,12 @@
 #include "own_address.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 // One id of each kind, on one channel: those that have an address of the device's, and a wildcard.
 struct ids {
@@ -130,6 +132,60 @@ static void device_lost(void)
 	destroy(&ids);
 }
 
+static int open_umad(void)
+{
+	return open("/dev/infiniband/umad0", O_RDWR | O_CLOEXEC);
+}
+
+// What a MAD's header takes at least; the agent is one that nobody has.
+static void write_in_vain(int umad)
+{
+	uint8_t mad[320] = {[0] = 0xff};
+
+	CHECK(write(umad, mad, sizeof(mad)) == -1 && errno == EIO, "writing a MAD: %s", strerror(errno));
+}
+
+// The daemon dies, and there is another one. What was made with the first fails in words; channels
+// and files of umad that are opened from then on are the second one's.
+static void device_replaced(void)
+{
+	struct rdma_conn_param param = parameters();
+	struct sockaddr_in address = own_address(0);
+	struct rdma_event_channel *late = NULL;
+	struct rdma_cm_id *listener, *id;
+	struct ids ids = connected();
+	int umad = open_umad(), late_umad = -1;
+	uint64_t end;
+
+	CHECK(umad >= 0, "umad0: %s", strerror(errno));
+	ready();
+	expect_fatal(ids.active->verbs);
+	for (end = now_ms() + EVENT_MS; !late && now_ms() < end; usleep(10000)) {
+		late = rdma_create_event_channel();
+		CHECK(late || errno == ENODEV, "rdma_create_event_channel: %s", strerror(errno));
+	}
+	CHECK(late, "no channel of the second daemon's");
+	late_umad = open_umad();
+	CHECK(late_umad >= 0, "umad0 of the second daemon's: %s", strerror(errno));
+
+	for (int i = 0; i < 3; i++) {
+		CHECK(rdma_connect(ids.resolved, &param) == -1 && errno == EIO, "rdma_connect: %s", strerror(errno));
+		write_in_vain(umad);
+	}
+	destroy(&ids);
+	close(umad);
+
+	// librdmacm goes on with the first one's context, over which there are no queue pairs any more.
+	listener = listener_on(late, &address);
+	id = resolved(late, &address);
+	CHECK(!rdma_connect(id, &param), "rdma_connect: %s", strerror(errno));
+	rdma_ack_cm_event(event_of(late, RDMA_CM_EVENT_CONNECT_REQUEST));
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	CHECK_EQ(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(late);
+	close(late_umad);
+}
+
 // The address goes, or the interface gets another hardware address.
 static void address_change(void)
 {
@@ -141,4 +197,4 @@ static void address_change(void)
 }
 
 #define T(name) {#name, name, 0}
-PROGRAM(T(device_removal), T(device_lost), T(address_change))
+PROGRAM(T(device_removal), T(device_lost), T(device_replaced), T(address_change))

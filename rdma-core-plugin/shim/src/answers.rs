@@ -82,6 +82,12 @@ pub(crate) fn adopt(page: c_int) {
     TABLE.store(table.cast(), Ordering::Release);
 }
 
+/// Forgets all, as ferroced has gone: nothing is known to succeed any more.
+pub(crate) fn forget() {
+    PAGE_INODE.store(0, Ordering::Relaxed);
+    TABLE.store(null_mut(), Ordering::Release);
+}
+
 /// Keeps what came with an event of a channel.
 pub(crate) fn keep(channel: u16, record: &Record, answers: &Answers) {
     with_entry(record.id, |entry| {

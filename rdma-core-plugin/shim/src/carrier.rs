@@ -1,6 +1,7 @@
 //! The process's own connections to ferroced, over which commands of the rdma_cm and umad ABIs
 //! travel: one request at a time on each, and one reply to it. They are made when they are first
-//! needed, and anew in a forked child or when the program closed them.
+//! needed, and anew in a forked child, when the program closed them or ferroced has gone: there may
+//! be another by then.
 //!
 //! What the commands mean is nothing to this module.
 
@@ -12,6 +13,7 @@ use libc::{c_int, iovec, msghdr};
 use std::cell::UnsafeCell;
 use std::io::Write;
 use std::mem::{MaybeUninit, size_of};
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The process that the state belongs to; while a child puts it in order, this.
@@ -112,6 +114,50 @@ impl Guard {
         Ok(socket.fd)
     }
 
+    /// Has ferroced open a file, and returns what [`exchange`](Self::exchange) does. The error is
+    /// an errno; `ENODEV` without a ferroced.
+    pub(crate) fn open(
+        &mut self,
+        request: &Request,
+        flags: c_int,
+    ) -> Result<(Reply, [Option<c_int>; 2]), c_int> {
+        let nothing = iovec {
+            iov_base: null_mut(),
+            iov_len: 0,
+        };
+        let ask = |guard: &mut Self| {
+            // SAFETY: nothing of the program's is read or written.
+            unsafe { guard.exchange(request, [nothing; 2], nothing, flags) }
+        };
+
+        let connected = self.socket().map(drop);
+        let mut asked = connected.and_then(|()| ask(self));
+        if matches!(asked, Err(libc::EIO)) {
+            // Of the ferroced that there was, whose end is noticed now.
+            let connected = self.socket().map(drop);
+            asked = connected.and_then(|()| ask(self));
+        }
+
+        asked.map_err(|errno| match errno {
+            libc::EIO | libc::ENOENT | libc::ECONNREFUSED => libc::ENODEV,
+            errno => errno,
+        })
+    }
+
+    /// Gives up a connection that failed, so that the next request makes another. What the program
+    /// is told.
+    fn failed(&mut self, errno: c_int) -> c_int {
+        if matches!(errno, libc::EPIPE | libc::ECONNRESET | libc::ENOTCONN) {
+            self.close();
+        }
+        gone(errno)
+    }
+
+    fn close(&mut self) {
+        // SAFETY: the guard is the right to use it.
+        close(unsafe { &mut *self.0.socket.get() });
+    }
+
     /// Sends a request with its parts, to which there is no reply. The error is an errno.
     ///
     /// # Safety
@@ -121,13 +167,16 @@ impl Guard {
         request: &Request,
         parts: [iovec; 2],
     ) -> Result<c_int, c_int> {
-        let fd = self.socket()?;
+        let fd = self.socket().map_err(gone)?;
         let mut vector = [sys::vector_of(request), parts[0], parts[1]];
         // SAFETY: all zeros is a message without name, parts and control data.
         let mut message: msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
         message.msg_iov = vector.as_mut_ptr();
         message.msg_iovlen = vector.len() as _;
-        sys::sendmsg(fd, &message).map_err(gone).map(|_| fd)
+        match sys::sendmsg(fd, &message) {
+            Ok(_) => Ok(fd),
+            Err(errno) => Err(self.failed(errno)),
+        }
     }
 
     /// Sends a request with its parts and waits for the reply, whose answer goes to `answer`.
@@ -163,12 +212,11 @@ impl Guard {
         message.msg_iovlen = vector.len() as _;
         message.msg_control = control.0.as_mut_ptr().cast();
         message.msg_controllen = CONTROL as _;
-        let n = sys::recvmsg(fd, &mut message, flags).map_err(gone)?;
+        let n = sys::recvmsg(fd, &mut message, flags).map_err(|errno| self.failed(errno))?;
         let received = received_descriptors(&message);
         if n < size_of::<Reply>() {
             received.into_iter().flatten().for_each(sys::close);
-            // SAFETY: the guard is the right to use it.
-            close(unsafe { &mut *self.0.socket.get() });
+            self.close();
             return Err(libc::EIO);
         }
 
@@ -176,8 +224,7 @@ impl Guard {
         let reply = unsafe { reply.assume_init() };
         if reply.result == ucma_frame::OTHER_VERSION {
             received.into_iter().flatten().for_each(sys::close);
-            // SAFETY: the guard is the right to use it.
-            close(unsafe { &mut *self.0.socket.get() });
+            self.close();
             say_other_version(reply.answer_len);
             return Err(libc::EPROTO);
         }
@@ -213,7 +260,7 @@ fn say_other_version(theirs: u32) {
 /// What a program is told when ferroced has gone: what it would see of a device that was removed.
 fn gone(errno: c_int) -> c_int {
     match errno {
-        libc::EFAULT | libc::ENOMEM => errno,
+        libc::EFAULT | libc::ENOMEM | libc::EMFILE | libc::ENFILE => errno,
         _ => libc::EIO,
     }
 }
@@ -238,5 +285,66 @@ fn received_descriptors(message: &msghdr) -> [Option<c_int>; 2] {
         let len = (*header).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
         let fds = libc::CMSG_DATA(header).cast::<c_int>();
         [0, 1].map(|i| (len >= (i + 1) * size_of::<c_int>()).then(|| fds.add(i).read_unaligned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A connection whose other end is in the test's hands.
+    fn connected(carrier: &'static Carrier) -> c_int {
+        let mut ends = [0; 2];
+        // SAFETY: there is room for two descriptors.
+        let r =
+            unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0, &raw mut ends[0]) };
+        assert_eq!(r, 0);
+        let guard = carrier.lock();
+        let inode = sys::socket_inode(ends[0]).unwrap();
+        // SAFETY: the guard is the right to use it.
+        unsafe { *guard.0.socket.get() = Socket { fd: ends[0], inode } };
+        ends[1]
+    }
+
+    fn is_given_up(guard: &Guard) -> bool {
+        // SAFETY: the guard is the right to use it.
+        unsafe { (*guard.0.socket.get()).fd < 0 }
+    }
+
+    #[test]
+    fn a_connection_whose_ferroced_has_gone_is_given_up() {
+        static SENDING: Carrier = Carrier::new("sending");
+        static WAITING: Carrier = Carrier::new("waiting");
+        let nothing = iovec {
+            iov_base: null_mut(),
+            iov_len: 0,
+        };
+        let request = Request::default();
+
+        sys::close(connected(&SENDING));
+        let mut guard = SENDING.lock();
+        // SAFETY: there is no memory of the program's.
+        let sent = unsafe { guard.send(&request, [nothing; 2]) };
+        assert_eq!(sent, Err(libc::EIO));
+        assert!(is_given_up(&guard));
+
+        // One that goes without reading what it was asked is told of by an error, not by an end.
+        let other = connected(&WAITING);
+        let mut guard = WAITING.lock();
+        let leaves = std::thread::spawn(move || {
+            let mut asked = libc::pollfd {
+                fd: other,
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            // SAFETY: one descriptor.
+            unsafe { libc::poll(&raw mut asked, 1, -1) };
+            sys::close(other);
+        });
+        // SAFETY: there is no memory of the program's.
+        let asked = unsafe { guard.exchange(&request, [nothing; 2], nothing, 0) };
+        assert_eq!(asked.err(), Some(libc::EIO));
+        assert!(is_given_up(&guard));
+        leaves.join().unwrap();
     }
 }

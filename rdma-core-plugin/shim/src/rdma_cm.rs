@@ -8,6 +8,7 @@
 
 mod awake;
 mod fetch;
+mod gone;
 mod index;
 mod post;
 
@@ -53,12 +54,8 @@ pub(crate) fn open(flags: c_int) -> c_int {
     };
     let me = ferroce_process::owner();
     let mut carrier = RDMA_CM.lock();
-    // SAFETY: nothing of the program's is read or written.
-    let exchanged = unsafe { carrier.exchange(&request, [NOTHING; 2], NOTHING, cloexec) };
-    let (reply, [fd, page]) = match exchanged {
-        Ok(exchanged) => exchanged,
-        // Without a ferroced there is no such device.
-        Err(libc::EIO) => return sys::fail(libc::ENODEV),
+    let (reply, [fd, page]) = match carrier.open(&request, cloexec) {
+        Ok(opened) => opened,
         Err(errno) => return sys::fail(errno),
     };
     if let Some(page) = page {
@@ -100,7 +97,9 @@ pub(crate) unsafe fn write(
 ) -> Option<Result<usize, c_int>> {
     let inode = sys::socket_inode(fd)?;
     let channel = channels::by_number(number);
-    if channel.inode() != inode {
+    // With the number of one of another ferroced's, which began to count anew.
+    let outlived = channel.inode() != inode;
+    if outlived && !sys::is_abandoned(fd, Duration::ZERO) {
         return None;
     }
     if len < size_of::<rdma_ucm_cmd_hdr>() {
@@ -136,6 +135,7 @@ pub(crate) unsafe fn write(
         let body = command.byte_add(size_of::<rdma_ucm_cmd_hdr>());
         let done = match call.prepare(&header, body) {
             Err(errno) => Some(Err(errno)),
+            Ok(()) if outlived => Some(Err(libc::EIO)),
             Ok(()) if header.cmd == RDMA_USER_CM_CMD_GET_EVENT => Some(call.next_event()),
             Ok(()) => match call.known(&header, body) {
                 Some(known) => Some(known),
@@ -151,17 +151,15 @@ pub(crate) unsafe fn write(
         }
         done
     };
-    let failed = matches!(done, None | Some(Err(libc::EIO)));
-    // A daemon that dies closes one thing after the other: who may rely on its being gone waits for
-    // the rest.
-    let wait = match LETS_GO.contains(&header.cmd) {
-        true => Duration::from_secs(1),
-        false => Duration::ZERO,
-    };
-    let done = match failed && sys::is_abandoned(fd, wait) {
-        // SAFETY: as the caller promises.
-        true => Some(unsafe { call.afterwards(header.cmd) }),
-        false => done,
+    // SAFETY: as the caller promises.
+    let done = match unsafe { call.without_ferroced(fd, header.cmd, &done) } {
+        Some(said) => {
+            if !outlived {
+                answers::forget();
+            }
+            Some(said)
+        }
+        None => done,
     };
     Some(done?.map(|()| len))
 }
@@ -191,9 +189,6 @@ pub(crate) unsafe fn nowhere(command: *const c_void, len: usize) {
         sys::sleep(LAST_WAIT);
     }
 }
-
-/// What is done once the daemon is gone.
-const LETS_GO: [u32; 2] = [RDMA_USER_CM_CMD_DESTROY_ID, RDMA_USER_CM_CMD_LEAVE_MCAST];
 
 /// One command under way.
 struct Call {
@@ -373,28 +368,5 @@ impl Call {
             0 => Ok(()),
             errno => Err(errno.wrapping_neg()),
         })
-    }
-
-    /// What is said of a channel whose ferroced has left, whether or not there is another one:
-    /// nothing can be done with its ids but letting go of them, which always can.
-    ///
-    /// # Safety
-    /// As [`write()`].
-    unsafe fn afterwards(&self, command: u32) -> Result<(), c_int> {
-        if !LETS_GO.contains(&command) {
-            return Err(libc::EIO);
-        }
-        // No event is awaited any more.
-        let nothing = rdma_ucm_destroy_id_resp { events_reported: 0 };
-        if self.answer.iov_len >= size_of_val(&nothing) {
-            // SAFETY: the caller's structure, whose place may be unaligned.
-            unsafe {
-                self.answer
-                    .iov_base
-                    .cast::<rdma_ucm_destroy_id_resp>()
-                    .write_unaligned(nothing)
-            };
-        }
-        Ok(())
     }
 }

@@ -70,13 +70,7 @@ pub(crate) fn open(file: MadFile, flags: c_int) -> c_int {
         0
     };
 
-    // SAFETY: nothing of the program's is read or written.
-    let exchanged = unsafe {
-        UMAD.lock()
-            .exchange(&request, [NOTHING; 2], NOTHING, cloexec)
-    };
-
-    let fd = match exchanged {
+    let fd = match UMAD.lock().open(&request, cloexec) {
         Ok((Reply { result: 0, .. }, [Some(fd), _])) => fd,
         // The kernel had no number left to give it.
         Ok((Reply { result: 0, .. }, _)) => return sys::fail(libc::EMFILE),
@@ -84,8 +78,6 @@ pub(crate) fn open(file: MadFile, flags: c_int) -> c_int {
             received.into_iter().flatten().for_each(sys::close);
             return sys::fail(reply.result.wrapping_neg());
         }
-        // Without a ferroced there is no such device.
-        Err(libc::EIO) => return sys::fail(libc::ENODEV),
         Err(errno) => return sys::fail(errno),
     };
 
@@ -132,7 +124,7 @@ pub(crate) unsafe fn write(
     }
     let request = request(UMAD_WRITE, inode, 0, len);
     // SAFETY: as the caller promises.
-    let done = unsafe { carry(&request, bytes(mad, len), NOTHING) };
+    let done = unsafe { carry(fd, &request, bytes(mad, len), NOTHING) };
     Some(done?.map(|()| len))
 }
 
@@ -152,12 +144,17 @@ pub(crate) unsafe fn ioctl(
     };
     let request = request(UMAD_IOCTL, inode, number, len);
     // SAFETY: as the caller promises.
-    unsafe { carry(&request, bytes(argument, len), bytes(argument, len)) }
+    unsafe { carry(fd, &request, bytes(argument, len), bytes(argument, len)) }
 }
 
 /// # Safety
 /// The parts are the program's memory.
-unsafe fn carry(request: &Request, part: iovec, answer: iovec) -> Option<Result<(), c_int>> {
+unsafe fn carry(
+    fd: c_int,
+    request: &Request,
+    part: iovec,
+    answer: iovec,
+) -> Option<Result<(), c_int>> {
     // SAFETY: as the caller promises.
     let exchanged = unsafe {
         UMAD.lock()
@@ -173,6 +170,8 @@ unsafe fn carry(request: &Request, part: iovec, answer: iovec) -> Option<Result<
     };
 
     match reply.result {
+        // Another ferroced has answered than the one whose file it is.
+        NO_CHANNEL if sys::is_abandoned(fd, Duration::ZERO) => Some(Err(libc::EIO)),
         NO_CHANNEL => None,
         0 => Some(Ok(())),
         errno => Some(Err(errno.wrapping_neg())),

@@ -55,6 +55,12 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("cm/veth/device_lost", |lab| {
             change(lab, "device_lost", |host| Ok(host.kill_daemon()?))
         }),
+        Case::new("cm/veth/device_replaced", |lab| {
+            change(lab, "device_replaced", |host| {
+                host.kill_daemon()?;
+                Ok(host.up_with(&["--netdev", netns::INTERFACES[0]])?)
+            })
+        }),
         Case::new("cm/veth/address_change, the address goes", |lab| {
             change(lab, "address_change", |host| {
                 let address = format!("{}/24", netns::ADDRESSES[0]);
