@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -160,6 +161,58 @@ static struct numbers draw(void)
 	return numbers;
 }
 
+enum { ASKED = 300 };
+
+// Commands whose answers differ from process to process, so that one who took another's notices.
+static void ask_much(void)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct sockaddr_in address = own_address(0);
+
+	CHECK(channel, "rdma_create_event_channel: %s", strerror(errno));
+	for (int i = 0; i < ASKED; i++) {
+		struct rdma_cm_id *id;
+
+		CHECK(!rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), "rdma_create_id: %s", strerror(errno));
+		CHECK(!rdma_bind_addr(id, (struct sockaddr *)&address), "rdma_bind_addr: %s", strerror(errno));
+		CHECK_EQ(rdma_destroy_id(id), 0);
+	}
+	rdma_destroy_event_channel(channel);
+}
+
+// The first process of a PID namespace: so is its child, in the next one.
+static void be_first(void)
+{
+	CHECK_EQ(getpid(), 1);
+	ask_much();
+	CHECK(!unshare(CLONE_NEWPID), "unshare: %s", strerror(errno));
+	pid_t child = fork();
+
+	CHECK(child >= 0, "fork: %s", strerror(errno));
+	if (child == 0) {
+		CHECK_EQ(getpid(), 1);
+		ask_much();
+		_exit(0);
+	}
+	ask_much();
+	reap(child, "the child");
+}
+
+// A child whose number is its parent's has a connection to the daemon of its own all the same.
+static void child_of_the_same_number(void)
+{
+	if (unshare(CLONE_NEWPID) && unshare(CLONE_NEWUSER | CLONE_NEWPID))
+		skip("PID namespaces are not allowed here");
+	pid_t child = fork();
+
+	CHECK(child >= 0, "fork: %s", strerror(errno));
+	if (child == 0) {
+		be_first();
+		_exit(0);
+	}
+	reap(child, "the first process");
+}
+
 // A generator that is copied by fork() would give each child the keys and numbers of the others.
 static void children_draw_apart(void)
 {
@@ -298,5 +351,5 @@ static void with_fork_init(void)
 }
 
 PROGRAM({"child_beside", child_beside, 0}, {"child_execs", child_execs, 0},
-	{"child_opens_device", child_opens_device, 0}, {"children_draw_apart", children_draw_apart, 0}, {"child_destroys", child_destroys, 0}, {"children_of_vfork_close_all", children_of_vfork_close_all, 0},
+	{"child_opens_device", child_opens_device, 0}, {"children_draw_apart", children_draw_apart, 0}, {"child_of_the_same_number", child_of_the_same_number, 0}, {"child_destroys", child_destroys, 0}, {"children_of_vfork_close_all", children_of_vfork_close_all, 0},
 	{"with_fork_init", with_fork_init, 0})

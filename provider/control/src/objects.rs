@@ -66,7 +66,8 @@ const USERS: usize = 1;
 /// The table, mapped.
 pub struct ObjectTable {
     map: MmapRaw,
-    /// The process that enters objects. A forked child has the same memory, but not these objects.
+    /// The generation of the process that enters objects. A forked child has the same memory, but
+    /// not these objects.
     owner: u32,
     free: Mutex<Free>,
     /// The same of rows.
@@ -144,7 +145,7 @@ impl ObjectTable {
     fn mapped(map: MmapRaw) -> Self {
         Self {
             map,
-            owner: ferroce_process::owner(),
+            owner: ferroce_process::generation(),
             free: Mutex::default(),
             rows: Mutex::default(),
             shared: None,
@@ -212,7 +213,7 @@ impl ObjectTable {
 
     /// Whether it is this process's, and not its parent's from before a fork.
     fn is_own(&self) -> bool {
-        self.owner == ferroce_process::owner()
+        self.owner == ferroce_process::generation()
     }
 
     fn entry(&self, number: u32, word: usize) -> &AtomicU64 {

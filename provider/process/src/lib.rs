@@ -4,29 +4,61 @@
 //! does so many times. So the number stands in a page that such a child finds empty
 //! (`MADV_WIPEONFORK`, Linux 4.14). Where there is no such page the kernel is asked each time.
 //!
+//! The kernel's number tells not all of them apart: in a new PID namespace a child can have its
+//! parent's. By whom something is owned, a [`generation`] says.
+//!
 //! All of it may be called in signal handlers, and before constructors have run.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// The word with this process's number, 0 in a child that has not asked yet; null: not made yet.
-static WORD: AtomicPtr<AtomicU32> = AtomicPtr::new(null_mut());
+/// What a child that `fork(2)` made finds empty.
+#[repr(C)]
+struct Page {
+    /// This process's number; 0: nobody has asked yet.
+    owner: AtomicU32,
+    /// This process's generation; 0: nobody has asked yet.
+    generation: AtomicU32,
+}
 
-/// Stands for a word where there can be none: always 0.
-static NOTHING: AtomicU32 = AtomicU32::new(0);
+/// The page; null: not made yet.
+static PAGE: AtomicPtr<Page> = AtomicPtr::new(null_mut());
+
+/// Stands for a page where there can be none: always empty.
+static NOTHING: Page = Page {
+    owner: AtomicU32::new(0),
+    generation: AtomicU32::new(0),
+};
+
+/// The latest generation that somebody has, of this process and those that it descends from.
+static GENERATIONS: AtomicU32 = AtomicU32::new(0);
+/// How often this process and those that it descends from were forked, since [`remember`].
+static FORKS: AtomicU32 = AtomicU32::new(0);
+/// How many bits a process's number has: `PID_MAX_LIMIT`.
+const PID_BITS: u32 = 22;
 
 /// The process whose memory this is. A child of `vfork(2)`, who borrows it, sees its parent's
 /// number.
 #[inline]
 #[must_use]
 pub fn owner() -> u32 {
-    // SAFETY: null, or a word that stays.
-    match unsafe { WORD.load(Ordering::Acquire).as_ref() } {
-        Some(word) => match word.load(Ordering::Relaxed) {
-            0 => enter(word),
-            owner => owner,
-        },
-        None => enter(make()),
+    let page = page();
+    match page.owner.load(Ordering::Relaxed) {
+        0 => enter(page),
+        owner => owner,
+    }
+}
+
+/// Which of the processes this is that have had this memory one after the other: another one in a
+/// child that `fork(2)` made than in all that it descends from, whatever PID namespaces they are
+/// in; never 0, and never `u32::MAX`. A child of `vfork(2)` sees its parent's.
+#[inline]
+#[must_use]
+pub fn generation() -> u32 {
+    let page = page();
+    match page.generation.load(Ordering::Acquire) {
+        0 => descend(page),
+        generation => generation,
     }
 }
 
@@ -42,6 +74,7 @@ pub fn is_borrower() -> bool {
 /// who borrows its memory can ask.
 pub fn remember() {
     extern "C" fn in_child() {
+        FORKS.fetch_add(1, Ordering::Relaxed);
         let _ = owner();
     }
 
@@ -52,12 +85,32 @@ pub fn remember() {
 }
 
 #[cold]
-fn enter(word: &AtomicU32) -> u32 {
+fn enter(page: &Page) -> u32 {
     let asked = asked();
-    if !std::ptr::eq(word, &NOTHING) {
-        word.store(asked, Ordering::Relaxed);
+    if !std::ptr::eq(page, &NOTHING) {
+        page.owner.store(asked, Ordering::Relaxed);
     }
     asked
+}
+
+#[cold]
+fn descend(page: &Page) -> u32 {
+    if std::ptr::eq(page, &NOTHING) {
+        // Which fork it was stands above the number, and comes again after 512 of them.
+        let forks = FORKS.load(Ordering::Relaxed) % (1 << (u32::BITS - PID_BITS - 1));
+        return forks << PID_BITS | asked();
+    }
+
+    // Counted before it is anybody's: whoever is forked meanwhile counts on from there.
+    let next = GENERATIONS.fetch_add(1, Ordering::AcqRel) + 1;
+    let others = (Ordering::AcqRel, Ordering::Acquire);
+    match page
+        .generation
+        .compare_exchange(0, next, others.0, others.1)
+    {
+        Ok(_) => next,
+        Err(another_threads) => another_threads,
+    }
 }
 
 /// By the kernel, whatever a preloaded library makes of `getpid()`.
@@ -66,12 +119,21 @@ fn asked() -> u32 {
     unsafe { libc::syscall(libc::SYS_getpid) as u32 }
 }
 
+#[inline]
+fn page() -> &'static Page {
+    // SAFETY: null, or a page that stays.
+    match unsafe { PAGE.load(Ordering::Acquire).as_ref() } {
+        Some(page) => page,
+        None => make(),
+    }
+}
+
 #[cold]
-fn make() -> &'static AtomicU32 {
+fn make() -> &'static Page {
     let made = new_page().unwrap_or((&raw const NOTHING).cast_mut());
-    let exchanged = WORD.compare_exchange(null_mut(), made, Ordering::AcqRel, Ordering::Acquire);
+    let exchanged = PAGE.compare_exchange(null_mut(), made, Ordering::AcqRel, Ordering::Acquire);
     match exchanged {
-        // SAFETY: a word that stays from now on.
+        // SAFETY: a page that stays from now on.
         Ok(_) => unsafe { &*made },
         Err(other) => {
             if !std::ptr::eq(made, &NOTHING) {
@@ -84,7 +146,7 @@ fn make() -> &'static AtomicU32 {
     }
 }
 
-fn new_page() -> Option<*mut AtomicU32> {
+fn new_page() -> Option<*mut Page> {
     let (access, flags) = (
         libc::PROT_READ | libc::PROT_WRITE,
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
@@ -106,7 +168,7 @@ fn new_page() -> Option<*mut AtomicU32> {
         }
         let advice = libc::MADV_WIPEONFORK as libc::c_long;
         match libc::syscall(libc::SYS_madvise, at, page_size(), advice) {
-            0 => Some(at as *mut AtomicU32),
+            0 => Some(at as *mut Page),
             _ => {
                 libc::syscall(libc::SYS_munmap, at, page_size());
                 None
@@ -163,10 +225,33 @@ mod tests {
         assert_eq!(owner(), std::process::id());
     }
 
+    /// Whatever their numbers are: in a new PID namespace they may be the same.
+    #[test]
+    fn children_are_of_generations_of_their_own() {
+        /// The parent's, and its child's.
+        static BEFORE: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
+        fn is_new() -> bool {
+            let known = BEFORE.iter().map(|known| known.load(Ordering::Relaxed));
+            generation() == generation() && !known.collect::<Vec<_>>().contains(&generation())
+        }
+
+        BEFORE[0].store(generation(), Ordering::Relaxed);
+        for make in [fork as unsafe fn() -> libc::pid_t, raw_fork] {
+            assert!(child_of(make, is_new));
+            assert!(child_of(make, || {
+                BEFORE[1].store(generation(), Ordering::Relaxed);
+                child_of(fork, is_new) && child_of(raw_fork, is_new)
+            }));
+        }
+        assert_eq!(generation(), BEFORE[0].load(Ordering::Relaxed));
+    }
+
     #[test]
     fn without_a_page_the_kernel_is_asked() {
         assert_eq!(enter(&NOTHING), std::process::id());
-        assert_eq!(NOTHING.load(Ordering::Relaxed), 0);
+        assert_eq!(NOTHING.owner.load(Ordering::Relaxed), 0);
+        assert!(![0, u32::MAX].contains(&descend(&NOTHING)));
+        assert_eq!(NOTHING.generation.load(Ordering::Relaxed), 0);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::mem::{MaybeUninit, size_of};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// The process that the state belongs to; while a child puts it in order, this.
+/// Stands for the generation that the state belongs to while a child puts it in order.
 const CHANGING: u32 = u32::MAX;
 
 /// One connection.
@@ -57,7 +57,7 @@ impl Carrier {
 
     /// Waits for the connection to be free.
     pub(crate) fn lock(&'static self) -> Guard {
-        let me = ferroce_process::owner();
+        let me = ferroce_process::generation();
         loop {
             let owner = self.owner.load(Ordering::Acquire);
             if owner == me {

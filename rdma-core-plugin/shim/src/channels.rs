@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// One channel.
 pub(crate) struct Channel {
-    /// The process that opened it; another's child must not touch the lock, which a thread of its
-    /// parent's may hold.
+    /// The generation of the process that opened it; a child of its must not touch the lock, which
+    /// a thread of its parent's may hold.
     owner: AtomicU32,
     taken: AtomicU32,
     inode: AtomicU64,
@@ -34,7 +34,7 @@ pub(crate) fn by_number(number: u16) -> &'static Channel {
 }
 
 impl Channel {
-    /// It is new, and process `owner`'s.
+    /// It is new, and of a process of generation `owner`.
     pub(crate) fn open(&self, owner: u32, inode: u64) {
         self.lock.reset();
         self.is_due.store(false, Ordering::Relaxed);
@@ -43,9 +43,9 @@ impl Channel {
         self.owner.store(owner, Ordering::Release);
     }
 
-    /// Whether that process has opened it.
-    pub(crate) fn is_of(&self, process: u32) -> bool {
-        self.owner.load(Ordering::Acquire) == process
+    /// Whether a process of that generation has opened it.
+    pub(crate) fn is_of(&self, generation: u32) -> bool {
+        self.owner.load(Ordering::Acquire) == generation
     }
 
     /// The inode number of its descriptor.

@@ -52,7 +52,7 @@ pub(crate) fn open(flags: c_int) -> c_int {
     } else {
         0
     };
-    let me = ferroce_process::owner();
+    let me = ferroce_process::generation();
     let mut carrier = RDMA_CM.lock();
     let (reply, [fd, page]) = match carrier.open(&request, cloexec) {
         Ok(opened) => opened,
@@ -115,7 +115,7 @@ pub(crate) unsafe fn write(
         return Some(Err(libc::EINVAL));
     }
     let mut call = Call {
-        me: ferroce_process::owner(),
+        me: ferroce_process::generation(),
         fd,
         number,
         channel,
