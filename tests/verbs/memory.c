@@ -395,6 +395,49 @@ static void blocked_to_be_waited_for(void)
 	}
 }
 
+enum { POLLING = 4 };
+static pthread_barrier_t begun, polled;
+
+static void *polls_and_stays(void *reach)
+{
+	pthread_barrier_wait(&begun);
+	poll_in_earnest((*(struct reach *)reach).from->send_cq);
+	pthread_barrier_wait(&polled);
+	pause();
+	return NULL;
+}
+
+// The same by kill(2), and where other threads have been unblocked, which began with the signals
+// blocked.
+static void blocked_in_all_threads_to_be_waited_for(void)
+{
+	sigset_t wanted;
+	siginfo_t info;
+	pthread_t thread;
+
+	block_faults();
+	sigemptyset(&wanted);
+	sigaddset(&wanted, SIGSEGV);
+	sigaddset(&wanted, SIGBUS);
+	struct reach reach;
+
+	pthread_barrier_init(&begun, NULL, POLLING + 1);
+	pthread_barrier_init(&polled, NULL, POLLING + 1);
+	for (int i = 0; i < POLLING; i++)
+		CHECK_EQ(pthread_create(&thread, NULL, polls_and_stays, &reach), 0);
+	reach = reachable();
+	pthread_barrier_wait(&begun);
+	pthread_barrier_wait(&polled);
+	for (int i = 0; i < 20; i++) {
+		int sent = i % 2 ? SIGBUS : SIGSEGV;
+
+		CHECK_EQ(kill(getpid(), sent), 0);
+		CHECK_EQ(sigtimedwait(&wanted, &info, &(struct timespec){.tv_sec = 10}), sent);
+		CHECK_EQ(info.si_code, SI_USER);
+		CHECK_EQ(info.si_pid, getpid());
+	}
+}
+
 // A wild access of the program's own, and a signal that nobody waits for, end the process as ever.
 static void ends_all_the_same(void)
 {
@@ -444,4 +487,5 @@ static void reregister(void)
 PROGRAM(T(unmapped), T(hole_in_the_middle), T(read_only), T(not_readable), T(constant_data), T(contradictory_rights),
 	T(impossible_ranges), T(file_mapping), T(anything_else), T(large_and_untouched), T(unmapped_later),
 	T(protected_later), T(replaced_later), T(protected_and_blocked),
-	T(gone_at_the_sender_and_blocked), T(blocked_anew), T(protected_and_all_blocked_in_a_worker), T(blocked_to_be_waited_for), T(ends_all_the_same), T(reregister))
+	T(gone_at_the_sender_and_blocked), T(blocked_anew), T(protected_and_all_blocked_in_a_worker), T(blocked_to_be_waited_for),
+	T(blocked_in_all_threads_to_be_waited_for), T(ends_all_the_same), T(reregister))

@@ -103,21 +103,25 @@ pub(super) unsafe fn send_on(
     entry.fetch_and(!bit, Ordering::Relaxed);
 
     // SAFETY: the kernel passes a valid context and information. The mask is that of the moment
-    // after the handler; until then the signal is blocked, as its handler runs. Both calls only
+    // after the handler; until then the signal is blocked, as its handler runs. The calls only
     // queue what is told.
     unsafe {
         libc::sigaddset(
             &mut (*context.cast::<libc::ucontext_t>()).uc_sigmask,
             signal,
         );
-        let process = libc::getpid();
-        match (*info).si_code {
+        let (process, thread) = (libc::getpid(), libc::syscall(libc::SYS_gettid));
+        let sent = match (*info).si_code {
             libc::SI_TKILL => {
-                let thread = libc::syscall(libc::SYS_gettid);
                 libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info)
             }
-            _ => libc::syscall(libc::SYS_rt_sigqueueinfo, process, signal, info),
+            // To the process, by this thread's number: what kill(2) says of the sender, the kernel
+            // takes from nobody but whom it is sent to.
+            _ => libc::syscall(libc::SYS_rt_sigqueueinfo, thread, signal, info),
         };
+        if sent != 0 {
+            libc::kill(process, signal);
+        }
     }
 
     true
