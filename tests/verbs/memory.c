@@ -438,6 +438,77 @@ static void blocked_in_all_threads_to_be_waited_for(void)
 	}
 }
 
+static bool is_blocked(int signal)
+{
+	sigset_t now;
+
+	CHECK_EQ(pthread_sigmask(SIG_BLOCK, NULL, &now), 0);
+	return sigismember(&now, signal);
+}
+
+static void other_and_own_are_blocked(int signal)
+{
+	_exit(!(is_blocked(SIGUSR1) && is_blocked(signal)));
+}
+
+static void neither_is_blocked(int signal)
+{
+	_exit(is_blocked(SIGUSR1) || is_blocked(signal));
+}
+
+static atomic_int handled;
+
+static void count(int signal)
+{
+	(void)signal;
+	handled++;
+}
+
+// What a child ends with that had this handler before it opened the device.
+static int with_handler(const struct sigaction *action, int times, bool sent)
+{
+	int status;
+	pid_t child = fork();
+
+	CHECK(child >= 0, "fork: %s", strerror(errno));
+	if (child == 0) {
+		CHECK_EQ(sigaction(SIGSEGV, action, NULL), 0);
+		struct reach reach = reachable();
+
+		poll_in_earnest(reach.from->send_cq);
+		protect(reach.memory);
+		for (int i = 0; i < times; i++)
+			if (sent)
+				raise(SIGSEGV);
+			else
+				*(volatile char *)reach.memory = 1;
+		_exit(handled);
+	}
+	CHECK(waitpid(child, &status, 0) == child, "waitpid: %s", strerror(errno));
+	return status;
+}
+
+// The program's own handler of faults runs as the kernel would run it.
+static void handlers_run_as_they_ask(void)
+{
+	struct sigaction masked = {.sa_handler = other_and_own_are_blocked};
+	struct sigaction not_deferred = {.sa_handler = neither_is_blocked, .sa_flags = SA_NODEFER};
+	struct sigaction once = {.sa_handler = count, .sa_flags = SA_RESETHAND};
+	struct sigaction each_time = {.sa_handler = count};
+	struct sigaction ignored = {.sa_handler = SIG_IGN};
+
+	sigaddset(&masked.sa_mask, SIGUSR1);
+	for (int sent = 0; sent < 2; sent++) {
+		CHECK_EQ(with_handler(&masked, 1, sent), 0);
+		CHECK_EQ(with_handler(&not_deferred, 1, sent), 0);
+	}
+	CHECK_EQ(WEXITSTATUS(with_handler(&each_time, 3, true)), 3);
+	CHECK_EQ(WEXITSTATUS(with_handler(&once, 1, true)), 1);
+	CHECK_EQ(WTERMSIG(with_handler(&once, 2, true)), SIGSEGV);
+	CHECK_EQ(with_handler(&ignored, 3, true), 0);
+	CHECK_EQ(WTERMSIG(with_handler(&ignored, 1, false)), SIGSEGV);
+}
+
 // A wild access of the program's own, and a signal that nobody waits for, end the process as ever.
 static void ends_all_the_same(void)
 {
@@ -488,4 +559,4 @@ PROGRAM(T(unmapped), T(hole_in_the_middle), T(read_only), T(not_readable), T(con
 	T(impossible_ranges), T(file_mapping), T(anything_else), T(large_and_untouched), T(unmapped_later),
 	T(protected_later), T(replaced_later), T(protected_and_blocked),
 	T(gone_at_the_sender_and_blocked), T(blocked_anew), T(protected_and_all_blocked_in_a_worker), T(blocked_to_be_waited_for),
-	T(blocked_in_all_threads_to_be_waited_for), T(ends_all_the_same), T(reregister))
+	T(blocked_in_all_threads_to_be_waited_for), T(handlers_run_as_they_ask), T(ends_all_the_same), T(reregister))

@@ -13,6 +13,9 @@
 #[cfg_attr(not(target_arch = "x86_64"), path = "guard/other.rs")]
 mod imp;
 
+#[cfg(target_arch = "x86_64")]
+mod chained;
+
 use std::sync::Once;
 
 /// The access faulted: the memory is no longer mapped with the rights it was registered with.

@@ -1,8 +1,8 @@
 //! The accesses in instructions of known address, and the handler that knows them.
 
-use super::Fault;
+use super::{Fault, chained};
 use crate::memory::fault_mask;
-use std::sync::{LazyLock, OnceLock};
+use std::sync::LazyLock;
 
 // Every function returns 0 in eax, or 1 by way of `ferroce_guard_fault`. A fault anywhere between
 // `begin` and `end` leads there: none of the code between uses the stack, so the return address is
@@ -297,33 +297,8 @@ pub(super) unsafe fn compare_swap(cell: *mut u64, compare: u64, swap: u64) -> Re
         .map(|()| before)
 }
 
-const SIGNALS: [libc::c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
-static BEFORE: OnceLock<[libc::sigaction; 2]> = OnceLock::new();
-
 pub(super) fn install() {
-    let before = SIGNALS.map(|signal| {
-        // SAFETY: all zeroes is a valid sigaction, and the call only reads the disposition.
-        unsafe {
-            let mut before: libc::sigaction = std::mem::zeroed();
-            libc::sigaction(signal, std::ptr::null(), &mut before);
-            before
-        }
-    });
-
-    if BEFORE.set(before).is_err() {
-        return;
-    }
-
-    for signal in SIGNALS {
-        // SAFETY: the handler has the signature that SA_SIGINFO calls for and is async-signal-safe.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = on_fault as *const () as usize;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-            libc::sigemptyset(&mut action.sa_mask);
-            libc::sigaction(signal, &action, std::ptr::null_mut());
-        }
-    }
+    chained::install(on_fault);
 }
 
 extern "C" fn on_fault(
@@ -346,45 +321,6 @@ extern "C" fn on_fault(
     // SAFETY: these are a handler's arguments.
     let is_sent_on = unsafe { (*info).si_code <= 0 && fault_mask::send_on(signal, info, context) };
     if !is_sent_on {
-        pass_on(signal, info, context);
-    }
-}
-
-/// Does what would have happened without us.
-fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    let index = usize::from(signal != SIGNALS[0]);
-    let before = BEFORE.get().map(|b| &b[index]);
-    match before {
-        Some(action)
-            if action.sa_sigaction != libc::SIG_DFL && action.sa_sigaction != libc::SIG_IGN =>
-        {
-            // SAFETY: the program installed a handler of the signature that its flags tell.
-            unsafe {
-                if action.sa_flags & libc::SA_SIGINFO != 0 {
-                    let handler: extern "C" fn(
-                        libc::c_int,
-                        *mut libc::siginfo_t,
-                        *mut libc::c_void,
-                    ) = std::mem::transmute(action.sa_sigaction);
-                    handler(signal, info, context);
-                } else {
-                    let handler: extern "C" fn(libc::c_int) =
-                        std::mem::transmute(action.sa_sigaction);
-                    handler(signal);
-                }
-            }
-        }
-        // The instruction runs again and ends the process as it should. A signal sent by kill(2)
-        // has no instruction to run again, so it is raised anew.
-        _ => {
-            // SAFETY: all zeroes is the default disposition; `info` is valid in a handler.
-            unsafe {
-                let default: libc::sigaction = std::mem::zeroed();
-                libc::sigaction(signal, &default, std::ptr::null_mut());
-                if (*info).si_code <= 0 {
-                    libc::raise(signal);
-                }
-            }
-        }
+        chained::pass_on(signal, info, context);
     }
 }
