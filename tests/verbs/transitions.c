@@ -266,7 +266,51 @@ static void query_answers_what_was_set(void)
 	      "the initial attributes are others");
 }
 
+// After so many packets from a queue pair to itself.
+static void expect_psns(struct endpoint *e, uint32_t packets)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	CHECK_EQ(ibv_query_qp(e->qp, &attr, IBV_QP_SQ_PSN | IBV_QP_RQ_PSN, &init), 0);
+	CHECK_EQ(attr.sq_psn, (e->psn + packets) & 0xffffff);
+	// Datagrams come in no order that anybody could expect.
+	if (e->qp->qp_type != IBV_QPT_UD)
+		CHECK_EQ(attr.rq_psn, (e->psn + packets) & 0xffffff);
+}
+
+// PSNs are those of now, of both queues, not those that they began with.
+static void psns_go_on(void)
+{
+	static const int types[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
+
+	for (int i = 0; i < 3; i++) {
+		struct options options = {.qp_type = types[i]};
+		struct endpoint *e = open_endpoint(&options);
+		struct connection c = {.mtu = IBV_MTU_1024};
+		uint32_t sent = 0;
+
+		self = address_of(e);
+		connect_endpoint(e, &self, &c);
+		for (int k = 0; k < 5; k++) {
+			// Of a connection's messages, each but the first takes two packets.
+			size_t length = k && types[i] != IBV_QPT_UD ? 2000 : 100;
+
+			CHECK_EQ(post_recv(e, k, 4000, 4000), 0);
+			CHECK_EQ(post(e, k, IBV_WR_SEND, 0, length, &self, 0, IBV_SEND_SIGNALED), 0);
+			expect_wc(e->send_cq, k, IBV_WC_SUCCESS);
+			expect_wc(e->recv_cq, k, IBV_WC_SUCCESS);
+			sent += length > 1024 ? 2 : 1;
+			expect_psns(e, sent);
+		}
+		CHECK_EQ(set_state(e->qp, IBV_QPS_ERR), 0);
+		expect_psns(e, sent);
+		CHECK_EQ(set_state(e->qp, IBV_QPS_RESET), 0);
+		close_endpoint(e);
+	}
+}
+
 #define T(name) {#name, name, 0}
 PROGRAM(T(missing_to_init), T(missing_to_rtr), T(missing_to_rts), T(extra_to_init), T(extra_to_rtr), T(extra_to_rts),
 	T(extra_within_rts), T(forbidden_transitions), T(always_to_reset_and_error), T(values_to_init), T(values_to_rtr),
-	T(values_to_rts), T(wrong_current_state), T(query_answers_what_was_set))
+	T(values_to_rts), T(wrong_current_state), T(query_answers_what_was_set), T(psns_go_on))

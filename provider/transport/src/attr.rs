@@ -112,7 +112,7 @@ pub struct QpAttr {
     /// 0 migrated, 1 rearm, 2 armed.
     pub path_mig_state: u32,
     pub qkey: u32,
-    /// Expected PSN of the receive queue, 24 bits.
+    /// First PSN that the receive queue expects, 24 bits.
     pub rq_psn: u32,
     /// First PSN of the send queue, 24 bits.
     pub sq_psn: u32,

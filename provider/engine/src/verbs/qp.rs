@@ -135,9 +135,14 @@ impl Qp {
         self.inner.lock().transport.state()
     }
 
-    /// All attributes.
+    /// All attributes as they are now: PSNs too, which begin with what they were set to.
     pub fn query(&self) -> (QpAttr, QpInitView) {
-        let mut attr = self.inner.lock().transport.query();
+        let inner = self.inner.lock();
+        let mut attr = inner.transport.query();
+        let at = inner.transport.standing();
+        drop(inner);
+        attr.sq_psn = at.next_psn;
+        attr.rq_psn = at.expected_psn;
         attr.cap = self.cap;
         (
             attr,
