@@ -10,6 +10,7 @@ use ferroce_control::{Client, ControlError, Event, RuntimeDir, loopback, process
 
 use crate::arguments::{Switch, Up};
 use crate::error::Error;
+use crate::libraries;
 use crate::turn::Turn;
 
 /// How long the daemon may take to stop.
@@ -47,6 +48,7 @@ pub(crate) fn up(dir: &RuntimeDir, up: &Up) -> Result<ExitCode, Error> {
     }
 
     if up.foreground {
+        name_libraries(dir);
         let source = command.arg("--foreground").exec();
         return Err(Error::Exec {
             program: "ferroced".into(),
@@ -57,6 +59,7 @@ pub(crate) fn up(dir: &RuntimeDir, up: &Up) -> Result<ExitCode, Error> {
     {
         let _turn = Turn::take(dir)?;
         start(&mut command)?;
+        name_libraries(dir);
     }
 
     let status = Client::connect(dir)?.status()?;
@@ -76,6 +79,17 @@ pub(crate) fn up(dir: &RuntimeDir, up: &Up) -> Result<ExitCode, Error> {
     }
 
     Ok(ExitCode::SUCCESS)
+}
+
+/// Makes the links under which programs load the libraries, as the daemon before has taken them
+/// away that shells have in their environment (`ferroce env`). Where there are no libraries, or no
+/// list can hold their names, `run` and `env` say so: a daemon is good for other things.
+fn name_libraries(dir: &RuntimeDir) {
+    if let Err(error) = libraries::find(dir)
+        && !matches!(error, Error::NoLibrary { .. } | Error::Separator(_))
+    {
+        eprintln!("ferroce: {error}");
+    }
 }
 
 /// `ferroce switch`.

@@ -319,7 +319,7 @@ fn run_starts_daemon(lab: &mut Lab) -> Ending {
 }
 
 /// What a shell starts that has evaluated `ferroce env` finds the device, until it has evaluated
-/// what undoes it; the daemon stays meanwhile.
+/// what undoes it, and whatever daemon comes after the first; the daemon stays meanwhile.
 fn shell_with_env(lab: &mut Lab) -> Ending {
     lab.vacate();
     let dir = lab.case_dir()?;
@@ -327,6 +327,8 @@ fn shell_with_env(lab: &mut Lab) -> Ending {
     let line = r#"
         eval "$("$0" --runtime-dir "$1" env)" || exit 3
         ibv_devinfo -d ferroce0 || exit 4
+        "$0" down && "$0" up --addr 127.0.0.1 || exit 8
+        ibv_devinfo -d ferroce0 || exit 9
         eval "$("$0" env --unset)" || exit 5
         ibv_devinfo -d ferroce0 >&2 && exit 6
         exit 7"#;
