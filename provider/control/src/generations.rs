@@ -55,7 +55,7 @@ impl Generations {
         // Another user's program shall not open it for writing by way of `/proc`.
         rustix::fs::fchmod(&fd, Mode::RUSR | Mode::WUSR).map_err(ControlError::io(doing))?;
         // Through this one a program can only read.
-        let shared = File::open(format!("/proc/self/fd/{}", fd.as_raw_fd())).map_err(io)?;
+        let shared = File::open(format!("/proc/thread-self/fd/{}", fd.as_raw_fd())).map_err(io)?;
         Ok(Self {
             map,
             shared: shared.into(),

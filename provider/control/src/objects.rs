@@ -115,7 +115,7 @@ impl ObjectTable {
         // Another user's program shall not open it for writing by way of `/proc`.
         rustix::fs::fchmod(&fd, Mode::RUSR | Mode::WUSR)
             .map_err(ControlError::io("closing a table of objects to others"))?;
-        let shared = File::open(format!("/proc/self/fd/{}", fd.as_raw_fd()));
+        let shared = File::open(format!("/proc/thread-self/fd/{}", fd.as_raw_fd()));
         let shared = shared.map_err(|source| ControlError::Io {
             what: "opening a table of objects for reading",
             source,

@@ -220,7 +220,7 @@ pub fn connect(path: &Path) -> Result<OwnedFd, Errno> {
 /// Connects to the socket of that name in a directory that is open; `path` is the directory's, for
 /// where there is no `/proc`.
 pub(crate) fn connect_in(directory: &OwnedFd, path: &Path, name: &str) -> Result<OwnedFd, Errno> {
-    let held = Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string());
+    let held = Path::new("/proc/thread-self/fd").join(directory.as_raw_fd().to_string());
     match std::fs::symlink_metadata(&held) {
         Ok(_) => connect(&held.join(name)),
         Err(_) => connect(&path.join(name)),
@@ -255,7 +255,7 @@ fn address(path: &Path) -> Result<(SocketAddrUnix, Option<OwnedFd>), Errno> {
             };
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let directory = rustix::fs::open(parent, flags, Mode::empty())?;
-            let mut short = std::path::PathBuf::from("/proc/self/fd");
+            let mut short = std::path::PathBuf::from("/proc/thread-self/fd");
             short.push(directory.as_raw_fd().to_string());
             short.push(name);
             Ok((SocketAddrUnix::new(&short)?, Some(directory)))

@@ -295,7 +295,7 @@ pub(crate) fn pipe_both_ways() -> c_int {
         return -1;
     }
     let mut path = PathBuffer::new();
-    path.push(b"/proc/self/fd/");
+    path.push(b"/proc/thread-self/fd/");
     path.push_number(ends[0].unsigned_abs());
     let both = path.as_cstr().map_or(-1, |p| open(p, libc::O_RDWR));
     ends.into_iter().for_each(close);

@@ -113,9 +113,9 @@ pub(crate) fn validate(addr: u64, len: u64, write: bool) -> Result<()> {
     }
 }
 
-/// Whether `/proc/self/maps` shows the whole range readable (and writable, if `write`).
+/// Whether `/proc/thread-self/maps` shows the whole range readable (and writable, if `write`).
 fn mapped(range: &Range<u64>, write: bool) -> bool {
-    covered("/proc/self/maps", range, |about, _| {
+    covered("/proc/thread-self/maps", range, |about, _| {
         about.starts_with('r') && (!write || about.as_bytes().get(1) == Some(&b'w'))
     })
 }
@@ -124,7 +124,7 @@ fn mapped(range: &Range<u64>, write: bool) -> bool {
 /// `IBV_ACCESS_HUGETLB` promises.
 pub(crate) fn validate_huge(addr: u64, len: u64) -> Result<()> {
     let huge = pages(addr, len).is_some_and(|range| {
-        covered("/proc/self/smaps", &range, |_, flags| {
+        covered("/proc/thread-self/smaps", &range, |_, flags| {
             flags.split_ascii_whitespace().any(|flag| flag == "ht")
         })
     });
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(validate_huge(addr, 4096).unwrap_err().errno(), libc::EINVAL);
         // Every mapping has flags, and readable ones say so: the parser does find them.
         assert!(covered(
-            "/proc/self/smaps",
+            "/proc/thread-self/smaps",
             &pages(addr, 4096).unwrap(),
             |_, flags| flags.split_ascii_whitespace().any(|f| f == "rd")
         ));

@@ -23,7 +23,9 @@ const OF_MEMORY: [libc::c_long; 3] = [libc::TMPFS_MAGIC, libc::HUGETLBFS_MAGIC, 
 /// Checks that a range maps files that outlive the host's memory, shared (`EINVAL`).
 pub(crate) fn check(addr: u64, len: u64) -> Result<()> {
     let of_files = paging::pages(addr, len).is_some_and(|range| {
-        paging::covered("/proc/self/maps", &range, |about, _| is_of_file(about))
+        paging::covered("/proc/thread-self/maps", &range, |about, _| {
+            is_of_file(about)
+        })
     });
     if of_files {
         Ok(())

@@ -38,7 +38,7 @@ pub(crate) fn connect_low(directory: &[u8], name: &[u8], flags: c_int) -> Result
     }
 
     let mut path = PathBuffer::new();
-    path.push(b"/proc/self/fd/");
+    path.push(b"/proc/thread-self/fd/");
     path.push_number(opened.unsigned_abs());
     path.push(b"/");
     path.push(name);
