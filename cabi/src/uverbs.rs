@@ -182,6 +182,25 @@ pub type shim_before_read = unsafe extern "C" fn(before_read);
 /// The symbol of [`shim_before_read`].
 pub const SHIM_BEFORE_READ: &std::ffi::CStr = c"ferroce_shim_before_read";
 
+/// The provider's function that the shim calls when libibverbs asks for a completion channel, with
+/// the descriptor of the context's device file. Returns the channel's descriptor, the negative of
+/// an errno, or 0 where the context is none of the provider's.
+pub type make_channel = unsafe extern "C" fn(libc::c_int) -> libc::c_int;
+/// The provider's function that the shim calls when the descriptor of a completion channel is about
+/// to be closed.
+pub type channel_closed = unsafe extern "C" fn(libc::c_int);
+/// A function that the shim exports to the provider, by which it is told of [`make_channel`] and
+/// [`channel_closed`].
+pub type shim_make_channels = unsafe extern "C" fn(make_channel, channel_closed);
+/// The symbol of [`shim_make_channels`].
+pub const SHIM_MAKE_CHANNELS: &std::ffi::CStr = c"ferroce_shim_make_channels";
+
+/// A function that the shim exports to the provider, by which it is told of a descriptor that
+/// asynchronous events are read from.
+pub type shim_has_events = unsafe extern "C" fn(libc::c_int);
+/// The symbol of [`shim_has_events`].
+pub const SHIM_HAS_EVENTS: &std::ffi::CStr = c"ferroce_shim_has_events";
+
 /// The provider's function that the shim calls when somebody looks through a directory, as every
 /// libibverbs does before it has its drivers loaded.
 pub type before_search = unsafe extern "C" fn();

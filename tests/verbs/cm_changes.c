@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -196,5 +197,72 @@ static void address_change(void)
 	destroy(&ids);
 }
 
+static void *waits_for_completions(void *channel)
+{
+	struct ibv_cq *cq;
+	void *of;
+
+	return ibv_get_cq_event(channel, &cq, &of) == -1 ? (void *)(intptr_t)errno : NULL;
+}
+
+static void *waits_for_more(void *context)
+{
+	struct ibv_async_event event;
+
+	expect_fatal(context);
+	return ibv_get_async_event(context, &event) == -1 ? (void *)(intptr_t)errno : NULL;
+}
+
+static void ended(int fd)
+{
+	struct pollfd look = {.fd = fd, .events = POLLIN};
+
+	CHECK(poll(&look, 1, EVENT_MS) == 1 && look.revents & (POLLERR | POLLHUP), "%#x", look.revents);
+}
+
+// The daemon goes, in whichever way. Who waits for events that cannot come any more is told so, and
+// nothing new is made of a device that is gone; what there is can be destroyed.
+static void events_end(void)
+{
+	struct ibv_context *context = open_device();
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
+	struct ibv_comp_channel *other = ibv_create_comp_channel(context);
+	struct ibv_cq *cq = ibv_create_cq(context, 8, NULL, channel, 0);
+	struct ibv_qp_init_attr init = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .cap = {1, 1, 1, 1, 0}};
+	struct ibv_port_attr port;
+	struct ibv_wc wc;
+	pthread_t threads[4];
+	void *failed[4];
+
+	CHECK(pd && channel && other && cq && !ibv_req_notify_cq(cq, 0), "objects: %s", strerror(errno));
+	pthread_create(&threads[0], NULL, waits_for_completions, channel);
+	pthread_create(&threads[1], NULL, waits_for_completions, channel);
+	pthread_create(&threads[2], NULL, waits_for_completions, other);
+	pthread_create(&threads[3], NULL, waits_for_more, context);
+	ready();
+	for (int k = 0; k < 4; k++) {
+		pthread_join(threads[k], &failed[k]);
+		CHECK((intptr_t)failed[k] == EIO, "thread %d: %s", k, strerror((intptr_t)failed[k]));
+	}
+	ended(channel->fd);
+	ended(other->fd);
+	ended(context->async_fd);
+
+	CHECK_EQ(ibv_query_port(context, 1, &port), 0);
+	CHECK_EQ(port.state, IBV_PORT_DOWN);
+	CHECK(!ibv_create_qp(pd, &init) && errno == EIO, "ibv_create_qp: %s", strerror(errno));
+	CHECK(!ibv_create_cq(context, 8, NULL, NULL, 0) && errno == EIO, "ibv_create_cq: %s", strerror(errno));
+	CHECK(!ibv_create_comp_channel(context) && errno == EIO, "ibv_create_comp_channel: %s", strerror(errno));
+	CHECK(!ibv_alloc_pd(context) && errno == EIO, "ibv_alloc_pd: %s", strerror(errno));
+	CHECK_EQ(ibv_poll_cq(cq, 1, &wc), 0);
+
+	CHECK_EQ(ibv_destroy_cq(cq), 0);
+	CHECK_EQ(ibv_destroy_comp_channel(channel), 0);
+	CHECK_EQ(ibv_destroy_comp_channel(other), 0);
+	CHECK_EQ(ibv_dealloc_pd(pd), 0);
+	CHECK_EQ(ibv_close_device(context), 0);
+}
+
 #define T(name) {#name, name, 0}
-PROGRAM(T(device_removal), T(device_lost), T(device_replaced), T(address_change))
+PROGRAM(T(device_removal), T(device_lost), T(device_replaced), T(address_change), T(events_end))

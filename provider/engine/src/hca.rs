@@ -243,7 +243,11 @@ impl Hca {
                 let mut ports = ports.into_iter();
                 ports.find(|now| now.number == number)
             });
-            return Ok(PortAttr::of_infiniband(&now.unwrap_or(port)));
+            let mut port = now.unwrap_or(port);
+            if self.is_gone() {
+                port.state = 1;
+            }
+            return Ok(PortAttr::of_infiniband(&port));
         }
 
         if number != 1 {

@@ -37,6 +37,13 @@ pub(crate) fn closed(cmd_fd: c_int) {
     CONTEXTS.lock().retain(|(fd, _)| *fd != cmd_fd);
 }
 
+/// The context of a command descriptor.
+pub(crate) fn context(cmd_fd: c_int) -> Option<Arc<EngineContext>> {
+    let contexts = CONTEXTS.lock();
+    let of = contexts.iter().rev().find(|(fd, _)| *fd == cmd_fd);
+    of.and_then(|(_, engine)| engine.upgrade())
+}
+
 /// The context whose command descriptor this is a duplicate of.
 pub(crate) fn original(cmd_fd: c_int) -> Option<Arc<EngineContext>> {
     let contexts = CONTEXTS.lock();

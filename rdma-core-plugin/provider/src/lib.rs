@@ -13,6 +13,7 @@ mod allocators;
 mod before_read;
 mod before_search;
 mod builder;
+mod channels;
 mod command_fd;
 mod context;
 mod convert;
@@ -61,6 +62,7 @@ extern "C" fn constructor() {
         device::register();
         stand_in::begin();
         before_read::register();
+        channels::register();
         before_search::register();
     });
 }

@@ -1,5 +1,6 @@
 //! Opening the device: the C object of a context, with all operations in it.
 
+use crate::channels;
 use crate::command_fd::{self, OwnedCommandFd};
 use crate::context::Context;
 use crate::guard::{self, Errno};
@@ -32,10 +33,12 @@ pub(crate) unsafe extern "C" fn alloc_context(
         let async_fd = duplicate(engine.async_fd())?;
         // With the descriptor there, libibverbs does not ask the kernel for one.
         // SAFETY: a device of libibverbs.
-        unsafe { make(device, cmd_fd.take(), engine, async_fd) }.inspect_err(|_| {
-            // SAFETY: our own duplicate.
-            unsafe { libc::close(async_fd) };
-        })
+        unsafe { make(device, cmd_fd.take(), engine, async_fd) }
+            .inspect_err(|_| {
+                // SAFETY: our own duplicate.
+                unsafe { libc::close(async_fd) };
+            })
+            .inspect(|_| channels::has_events(async_fd))
     })
 }
 

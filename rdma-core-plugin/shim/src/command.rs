@@ -4,6 +4,7 @@
 //! fall back or report that it is not supported; nothing is passed to a kernel that never heard of
 //! the device.
 
+use crate::completions;
 use crate::descriptors;
 use crate::gid::Device;
 use crate::sys;
@@ -19,7 +20,7 @@ use std::mem::size_of;
 /// # Safety
 /// `command` is readable for `len` bytes, and the response address in it is writable, as the uverbs
 /// ABI asks.
-pub(crate) unsafe fn write(command: *const c_void, len: usize) -> Result<usize, c_int> {
+pub(crate) unsafe fn write(fd: c_int, command: *const c_void, len: usize) -> Result<usize, c_int> {
     if len < size_of::<ib_uverbs_cmd_hdr>() || command.is_null() {
         return Err(libc::EINVAL);
     }
@@ -55,7 +56,11 @@ pub(crate) unsafe fn write(command: *const c_void, len: usize) -> Result<usize, 
         return Err(libc::EFAULT);
     }
 
-    let fd = sys::pipe_both_ways();
+    let fd = match completions::make(fd)? {
+        Some(fd) => fd,
+        // No provider to write to it: nothing will come, nor end.
+        None => sys::pipe_both_ways(),
+    };
     if fd < 0 {
         // SAFETY: the calling thread's errno.
         return Err(unsafe { *libc::__errno_location() });
@@ -131,6 +136,7 @@ fn async_event(fd: c_int, attributes: &mut Attributes) -> Result<(), c_int> {
     match OFFERED.get() {
         (to, async_fd) if to == fd && async_fd >= 0 => {
             OFFERED.set((-1, -1));
+            descriptors::set_completions(async_fd);
             attributes.put(id, async_fd.unsigned_abs().into());
             Ok(())
         }
@@ -279,7 +285,7 @@ mod tests {
 
     fn send(command: &Command, len: usize) -> Result<usize, c_int> {
         // SAFETY: the command is whole, and its response address is null or valid.
-        unsafe { write((&raw const *command).cast(), len) }
+        unsafe { write(-1, (&raw const *command).cast(), len) }
     }
 
     #[test]

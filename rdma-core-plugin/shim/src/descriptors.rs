@@ -19,7 +19,7 @@ const ISSM: u32 = UMAD + 1;
 const CLOSED: u32 = 1 << 18;
 /// The entry of a netlink socket, with the options that are set below.
 const NETLINK: u32 = 1 << 19;
-/// The entry of a completion channel.
+/// The entry of a completion channel, or of what asynchronous events are read from.
 const COMPLETIONS: u32 = 1 << 20;
 
 /// For each descriptor 0, the number of its uverbs device plus one, or one of the above.

@@ -3,12 +3,13 @@
 
 mod copies;
 mod mlx5;
+mod reads;
 mod sockets;
 pub(crate) mod table;
 
 use crate::image::{self, IMAGE, Rewritten};
 use crate::next::call_next;
-use crate::{command, completions, descriptors, interfaces, rdma_cm, search, stand_in, sys, umad};
+use crate::{command, descriptors, interfaces, rdma_cm, search, stand_in, sys, umad};
 use libc::{
     DIR, FILE, c_char, c_int, c_uint, c_ulong, c_void, dirent, dirent64, ifaddrs, mode_t, size_t,
     ssize_t,
@@ -263,61 +264,10 @@ pub(crate) unsafe extern "C-unwind" fn write(
     }
 
     // SAFETY: the caller's buffer, holding a uverbs command.
-    match unsafe { command::write(buf, count) } {
+    match unsafe { command::write(fd, buf, count) } {
         Ok(n) => n as ssize_t,
         Err(errno) => sys::fail(errno) as ssize_t,
     }
-}
-
-/// What comes of a read without the next library: of a umad file, or of a completion channel for
-/// which a signal ended the wait. `None`: it is to be done.
-///
-/// # Safety
-/// The buffer is writable.
-unsafe fn read_instead(fd: c_int, buf: *mut c_void, count: size_t) -> Option<ssize_t> {
-    if !descriptors::umad(fd) {
-        return completions::before_read(fd).map(|errno| sys::fail(errno) as ssize_t);
-    }
-    // SAFETY: as the caller promises.
-    match unsafe { umad::read(fd, buf, count) } {
-        Some(Ok(n)) => Some(n as ssize_t),
-        Some(Err(errno)) => Some(sys::fail(errno) as ssize_t),
-        None => {
-            descriptors::set(fd, None);
-            None
-        }
-    }
-}
-
-/// # Safety
-/// As `read(2)`.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-#[cfg_attr(test, allow(dead_code))]
-pub(crate) unsafe extern "C-unwind" fn read(fd: c_int, buf: *mut c_void, count: size_t) -> ssize_t {
-    // SAFETY: the caller's buffer.
-    if let Some(n) = unsafe { read_instead(fd, buf, count) } {
-        return n;
-    }
-    call_next!(read(fd => c_int, buf => *mut c_void, count => size_t) -> ssize_t, -1)
-}
-
-/// # Safety
-/// As glibc's checked `read`, which aborts when `room` is too small for `count`.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-#[cfg_attr(test, allow(dead_code))]
-pub(crate) unsafe extern "C-unwind" fn __read_chk(
-    fd: c_int,
-    buf: *mut c_void,
-    count: size_t,
-    room: size_t,
-) -> ssize_t {
-    if count <= room {
-        // SAFETY: the caller's buffer.
-        if let Some(n) = unsafe { read_instead(fd, buf, count) } {
-            return n;
-        }
-    }
-    call_next!(__read_chk(fd => c_int, buf => *mut c_void, count => size_t, room => size_t) -> ssize_t, -1)
 }
 
 /// Stands in front of functions that describe a descriptor: a channel of `rdma_cm`, a umad or an

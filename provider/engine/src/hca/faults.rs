@@ -50,6 +50,9 @@ impl Hca {
 
     /// Whether a verb may be carried out.
     pub(crate) fn allows(&self, verb: Verb) -> Result<()> {
+        if self.is_gone() {
+            return Err(Error::Dead);
+        }
         self.taps.allows(verb, |place| self.counters().hit(place))
     }
 

@@ -8,6 +8,7 @@ use ferroce_control::Event;
 use super::Hca;
 use crate::port::ib;
 use crate::progress::timers;
+use crate::verbs::made;
 
 /// `enum ibv_event_type`
 const EVENT_DEVICE_FATAL: u32 = 8;
@@ -81,7 +82,9 @@ impl Hca {
                     // The next daemon could not bind while these are open.
                     self.receivers.write().clear();
                     self.fail_all();
+                    self.port_active.store(false, Ordering::Relaxed);
                     self.port_event(PORT, EVENT_DEVICE_FATAL);
+                    self.end_events();
                 }
             }
         }
@@ -110,6 +113,14 @@ impl Hca {
         let now = timers::now();
         for qp in qps.iter() {
             qp.unplugged(&mut qp.inner.lock(), &keys, now);
+        }
+    }
+
+    /// As with a kernel's device that is gone: who waits for events, or would, has waited in vain.
+    fn end_events(&self) {
+        made::end_of(self);
+        for events in self.events.lock().iter().filter_map(Weak::upgrade) {
+            events.end();
         }
     }
 

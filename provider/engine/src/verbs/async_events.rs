@@ -4,29 +4,31 @@
 //! Whatever raises events holds it, be it an object of the context or the device; it knows none of
 //! them.
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
+use ferroce_transport::Duration;
 use parking_lot::Mutex;
 
 use crate::error::Result;
+use crate::own::Own;
 use crate::verbs::events::{self, EventPipe};
 
 /// A context's queue of asynchronous events.
 pub(crate) struct AsyncEvents {
     pipe: EventPipe<16>,
-    fd: OwnedFd,
+    fd: Own,
     /// Orders taking back against writing of one object's events.
     order: Mutex<()>,
 }
 
 impl AsyncEvents {
     pub(crate) fn open() -> Result<Arc<AsyncEvents>> {
-        let fd = events::pipe_rdwr()?;
-        let pipe = EventPipe::attach(fd.as_raw_fd())?;
+        // They are rare: each time it is looked whether the pipe still is ours.
+        let (fd, pipe) = EventPipe::make(Duration::ZERO)?;
         Ok(Arc::new(AsyncEvents {
             pipe,
-            fd,
+            fd: fd.into(),
             order: Mutex::new(()),
         }))
     }
@@ -36,10 +38,16 @@ impl AsyncEvents {
         self.fd.as_raw_fd()
     }
 
-    /// Queues an event.
-    pub(crate) fn raise(&self, element: u64, event: u32) {
+    /// Queues an event. Returns whether it will come: after the device's end none does.
+    pub(crate) fn raise(&self, element: u64, event: u32) -> bool {
         let _order = self.order.lock();
-        self.pipe.push(&events::async_record(element, event));
+        self.pipe.push(&events::async_record(element, event))
+    }
+
+    /// The device has gone: who has read what there is sees the end.
+    pub(crate) fn end(&self) {
+        let _order = self.order.lock();
+        self.pipe.end();
     }
 
     /// The consumer has read one: see [`EventPipe::was_read`].
@@ -56,6 +64,9 @@ impl AsyncEvents {
         let _order = self.order.lock();
         // Port events carry a small port number where others carry an address, so the two never
         // meet.
-        written - self.pipe.take_back(|r| r[..8] == cookie.to_ne_bytes())
+        written
+            - self
+                .pipe
+                .take_back(written, |r| r[..8] == cookie.to_ne_bytes())
     }
 }

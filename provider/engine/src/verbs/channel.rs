@@ -16,9 +16,10 @@ use parking_lot::{Mutex, RwLock};
 use crate::error::Result;
 use crate::progress::linger::{Linger, Outcome};
 use crate::progress::timers;
-use crate::tuning::AWAKE_PATIENCE;
+use crate::tuning::{AWAKE_PATIENCE, LOOK_AGAIN};
 use crate::verbs::descriptor;
 use crate::verbs::events::EventPipe;
+use crate::verbs::made;
 
 /// The channels of the process, by the descriptors that queues were made with. A descriptor may be
 /// another file's by now: what is said of it here costs a thread that reads it a moment at most.
@@ -39,7 +40,7 @@ pub(crate) trait Receives: Send + Sync {
 
 /// A completion channel, which queues share.
 pub(crate) struct Channel {
-    pipe: EventPipe<8>,
+    pipe: Arc<EventPipe<8>>,
     /// Events that were written, modulo 2^32.
     written: AtomicU32,
     /// None where its queues have several.
@@ -79,9 +80,14 @@ impl Habit {
 }
 
 impl Channel {
-    fn new(fd: RawFd, receiver: Weak<dyn Receives>) -> Result<Arc<Channel>> {
+    fn new(fd: RawFd, inode: u64, receiver: Weak<dyn Receives>) -> Result<Arc<Channel>> {
+        let pipe = match made::find(inode) {
+            Some(pipe) => pipe,
+            // Others have made it.
+            None => Arc::new(EventPipe::attach(fd, LOOK_AGAIN)?),
+        };
         let channel = Arc::new(Channel {
-            pipe: EventPipe::attach(fd)?,
+            pipe,
             written: AtomicU32::new(0),
             receiver: Mutex::new(Some(receiver)),
             has_waiter: AtomicBool::new(false),
@@ -103,9 +109,10 @@ impl Channel {
     }
 
     /// Queues one event (see [`EventPipe::push`]).
-    pub(crate) fn push(&self, record: &[u8; 8]) {
-        self.pipe.push(record);
+    pub(crate) fn push(&self, record: &[u8; 8]) -> bool {
+        let comes = self.pipe.push(record);
         self.written.fetch_add(1, Ordering::Release);
+        comes
     }
 
     /// The consumer has read one: see [`EventPipe::was_read`].
@@ -114,8 +121,8 @@ impl Channel {
     }
 
     /// Takes unread events back (see [`EventPipe::take_back`]).
-    pub(crate) fn take_back(&self, mine: impl Fn(&[u8; 8]) -> bool) -> u32 {
-        self.pipe.take_back(mine)
+    pub(crate) fn take_back(&self, written: u32, mine: impl Fn(&[u8; 8]) -> bool) -> u32 {
+        self.pipe.take_back(written, mine)
     }
 }
 
@@ -136,7 +143,7 @@ impl Channels {
             channel.is_also(&receiver);
             return Ok(channel);
         }
-        let channel = Channel::new(fd, receiver)?;
+        let channel = Channel::new(fd, inode, receiver)?;
         known.push((inode, Arc::downgrade(&channel)));
         Ok(channel)
     }
@@ -228,7 +235,7 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     use super::*;
-    use crate::verbs::events::pipe_rdwr;
+    use crate::verbs::made::channel;
 
     /// Has an event come when it is waited for the so-manieth time.
     struct Device {
@@ -284,7 +291,7 @@ mod tests {
 
     #[test]
     fn one_way_into_a_channel_for_all_its_queues() {
-        let (a, b) = (pipe_rdwr().unwrap(), pipe_rdwr().unwrap());
+        let (a, b) = (channel(), channel());
         let (channels, device) = (Channels::default(), device(0));
         let attach = |fd| channels.attach(fd, receiver(&device));
         let first = attach(a.as_raw_fd()).unwrap();
@@ -296,7 +303,7 @@ mod tests {
 
     #[test]
     fn who_reads_waits_awake_where_events_follow_closely() {
-        let fd = pipe_rdwr().unwrap();
+        let fd = channel();
         let device = device(2);
         let channel = Channels::default();
         let channel = channel.attach(fd.as_raw_fd(), receiver(&device)).unwrap();
@@ -317,7 +324,7 @@ mod tests {
         // The event is there.
         assert!(AwakeWait::worth(fd.as_raw_fd()).is_none());
         slept(1);
-        assert_eq!(channel.take_back(|_| true), 1);
+        assert_eq!(channel.take_back(1, |_| true), 1);
         assert!(AwakeWait::worth(fd.as_raw_fd()).is_some());
 
         device.permits.store(false, Ordering::Relaxed);
@@ -333,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_channel_of_several_receivers_is_slept_for() {
-        let fd = pipe_rdwr().unwrap();
+        let fd = channel();
         let (one, other) = (device(0), device(0));
         let channels = Channels::default();
         let channel = channels.attach(fd.as_raw_fd(), receiver(&one)).unwrap();

@@ -242,8 +242,8 @@ impl Completions {
             } else {
                 self.of.listing.overrun();
                 if !std::mem::replace(&mut queue.overrun, true) {
-                    self.of.events.raise(self.of.cookie, EVENT_CQ_ERR);
-                    queue.events += 1;
+                    let comes = self.of.events.raise(self.of.cookie, EVENT_CQ_ERR);
+                    queue.events += u32::from(comes);
                 }
                 return false;
             }
@@ -299,8 +299,8 @@ impl Completions {
 
     fn send_event(&self, queue: &mut Queue) {
         if let Some(channel) = &self.of.channel {
-            channel.push(&self.of.cookie.to_ne_bytes());
-            queue.notified += 1;
+            let comes = channel.push(&self.of.cookie.to_ne_bytes());
+            queue.notified += u32::from(comes);
         }
     }
 
@@ -378,7 +378,8 @@ impl Completions {
         self.holds(0);
         let cookie = self.of.cookie;
         let channel = self.of.channel.as_ref();
-        let unread = channel.map_or(0, |c| c.take_back(|r| *r == cookie.to_ne_bytes()));
+        let mine = |record: &[u8; 8]| *record == cookie.to_ne_bytes();
+        let unread = channel.map_or(0, |c| c.take_back(queue.notified, mine));
         let delivered = Delivered {
             comp: queue.notified - unread,
             events: self.of.events.take_back(cookie, queue.events),

@@ -42,6 +42,10 @@ impl Context {
     ) -> Result<Arc<Context>> {
         let events = AsyncEvents::open()?;
         hca.tell_events_to(&events);
+        if hca.is_gone() {
+            // It may have gone before it knew of these.
+            events.end();
+        }
         shared.opened();
         Ok(Arc::new(Context {
             hca,

@@ -174,8 +174,8 @@ impl Qp {
     /// Raises an affiliated asynchronous event.
     pub(crate) fn raise(&self, event: u32) {
         for opener in &mut self.openers.0.lock().openers {
-            opener.events.raise(opener.cookie, event);
-            opener.written += 1;
+            let comes = opener.events.raise(opener.cookie, event);
+            opener.written += u32::from(comes);
         }
     }
 }

@@ -196,8 +196,8 @@ impl SharedRequests {
     fn check_limit(&self, queue: &mut Queue) {
         if queue.attr.srq_limit != 0 && queue.requests.len() < queue.attr.srq_limit as usize {
             queue.attr.srq_limit = 0;
-            self.of.events.raise(self.of.cookie, EVENT_LIMIT);
-            queue.events += 1;
+            let comes = self.of.events.raise(self.of.cookie, EVENT_LIMIT);
+            queue.events += u32::from(comes);
         }
     }
 

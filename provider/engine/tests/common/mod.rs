@@ -244,13 +244,13 @@ pub(crate) fn wait(cq: &Cq, n: usize) -> Vec<Wc> {
     got
 }
 
-/// A completion channel as the shim makes one: a pipe, open for reading and writing.
+/// A completion channel as others may make one: a pipe, open for reading and writing.
 pub(crate) fn channel() -> OwnedFd {
     let mut fds = [0; 2];
     // SAFETY: two descriptors are written to `fds`, which are then ours alone.
     unsafe {
         assert_eq!(libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC), 0);
-        let path = format!("/proc/self/fd/{}\0", fds[0]);
+        let path = format!("/proc/thread-self/fd/{}\0", fds[0]);
         let both = libc::open(path.as_ptr().cast(), libc::O_RDWR | libc::O_CLOEXEC);
         assert!(both >= 0);
         fds.iter().for_each(|fd| drop(OwnedFd::from_raw_fd(*fd)));
@@ -258,7 +258,8 @@ pub(crate) fn channel() -> OwnedFd {
     }
 }
 
-/// Asynchronous events as (element, type), until there is none for a tenth of a second.
+/// Asynchronous events as (element, type), until there is none for a tenth of a second, or none
+/// comes any more.
 pub(crate) fn events(context: &Context) -> Vec<(u64, u32)> {
     let mut all = Vec::new();
     let mut ready = libc::pollfd {
@@ -267,11 +268,12 @@ pub(crate) fn events(context: &Context) -> Vec<(u64, u32)> {
         revents: 0,
     };
 
-    let mut file = std::fs::File::open(format!("/proc/self/fd/{}", context.async_fd())).unwrap();
+    let mut file =
+        std::fs::File::open(format!("/proc/thread-self/fd/{}", context.async_fd())).unwrap();
     loop {
         // SAFETY: one valid pollfd.
         let n = unsafe { libc::poll(&mut ready, 1, 100) };
-        if n == 0 {
+        if n == 0 || ready.revents & libc::POLLIN == 0 {
             return all;
         }
         let mut record = [0; 16];

@@ -3,7 +3,7 @@
 use libc::{c_int, c_long, c_uint};
 
 use crate::next::call_next;
-use crate::{descriptors, sys};
+use crate::{completions, descriptors, sys};
 
 /// # Safety
 /// As `close(2)`.
@@ -11,6 +11,9 @@ use crate::{descriptors, sys};
 #[cfg_attr(test, allow(dead_code))]
 pub(super) unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
     let before = sys::errno();
+    if descriptors::completions(fd) && !ferroce_process::is_borrower() {
+        completions::closing(fd);
+    }
     descriptors::closing(fd);
     sys::set_errno(before);
     call_next!(close(fd => c_int) -> c_int, -1)

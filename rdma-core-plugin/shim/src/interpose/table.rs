@@ -138,6 +138,7 @@ mod tests {
             include_str!("../interpose.rs"),
             include_str!("copies.rs"),
             include_str!("mlx5.rs"),
+            include_str!("reads.rs"),
             include_str!("sockets.rs"),
         ];
         // In the macros' lists, or written out.

@@ -61,6 +61,12 @@ pub(crate) fn cases() -> Vec<Case> {
                 Ok(host.up_with(&["--netdev", netns::INTERFACES[0]])?)
             })
         }),
+        Case::new("cm/veth/events_end, the daemon stops", |lab| {
+            change(lab, "events_end", |host| Ok(host.down()?))
+        }),
+        Case::new("cm/veth/events_end, the daemon dies", |lab| {
+            change(lab, "events_end", |host| Ok(host.kill_daemon()?))
+        }),
         Case::new("cm/veth/address_change, the address goes", |lab| {
             change(lab, "address_change", |host| {
                 let address = format!("{}/24", netns::ADDRESSES[0]);
