@@ -1,23 +1,53 @@
 //! The connection to the daemon.
 
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ferroce_control::{Client, ControlError, Event};
 use parking_lot::Mutex;
+
+use crate::own;
 
 /// Devices whose port is in this program have none.
 pub(super) struct Control(Option<Daemon>);
 
 struct Daemon {
-    client: Mutex<Client>,
+    client: ManuallyDrop<Mutex<Client>>,
     fd: RawFd,
+    /// What the descriptor was of in the beginning.
+    file: Option<(u64, u64)>,
+    /// It has been said that it was closed.
+    ended: AtomicBool,
+}
+
+impl Daemon {
+    /// Whether the program has closed the descriptor: what has its number now is the program's.
+    fn is_lost(&self) -> bool {
+        own::file_of(self.fd) != self.file
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if !self.is_lost() {
+            // SAFETY: once, here, and nobody has it any more.
+            unsafe { ManuallyDrop::drop(&mut self.client) };
+        }
+    }
 }
 
 impl Control {
     pub(super) fn new(client: Option<Client>) -> Control {
-        Control(client.map(|client| Daemon {
-            fd: client.event_fd().as_raw_fd(),
-            client: Mutex::new(client),
+        Control(client.map(|client| {
+            let fd = client.event_fd().as_raw_fd();
+            let (file, client) = (own::file_of(fd), ManuallyDrop::new(Mutex::new(client)));
+            Daemon {
+                client,
+                fd,
+                file,
+                ended: AtomicBool::new(false),
+            }
         }))
     }
 
@@ -26,13 +56,18 @@ impl Control {
         &self,
         request: impl FnOnce(&mut Client) -> Result<R, ControlError>,
     ) -> Result<R, ControlError> {
-        let daemon = self.0.as_ref().ok_or(ControlError::Closed)?;
+        let daemon = self.0.as_ref().filter(|daemon| !daemon.is_lost());
+        let daemon = daemon.ok_or(ControlError::Closed)?;
         request(&mut daemon.client.lock())
     }
 
     /// The next thing that the daemon has told.
     pub(super) fn event(&self) -> Option<Event> {
-        self.0.as_ref()?.client.lock().try_event()
+        let daemon = self.0.as_ref()?;
+        match daemon.is_lost() {
+            true => (!daemon.ended.swap(true, Ordering::Relaxed)).then_some(Event::Shutdown),
+            false => daemon.client.lock().try_event(),
+        }
     }
 
     /// Whether it has told something while an answer was waited for.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use ferroce_control::{FlowPage, Member};
 use ferroce_transport::{AtomicTime, Time};
 
+use crate::own::Own;
 use crate::port::ib::Port;
 use crate::port::recvmsg::IPV6_FLOWINFO;
 use crate::tuning::SETTLE_TIME;
@@ -17,7 +18,7 @@ use crate::verbs::groups::Members;
 /// One receiving socket: this process's slot at one address, or a multicast group, whose members
 /// are queue pairs `Q`.
 pub(crate) struct Receiver<Q> {
-    pub(crate) socket: OwnedFd,
+    pub(crate) socket: Own,
     pub(crate) local: IpAddr,
     /// The InfiniBand port whose cable ends here, or for which it stands.
     pub(crate) port: Option<Arc<Port>>,
@@ -111,7 +112,7 @@ impl<Q> Receiver<Q> {
         }
 
         Receiver {
-            socket,
+            socket: socket.into(),
             local,
             port: None,
             members: None,

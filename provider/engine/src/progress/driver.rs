@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ferroce_transport::{AtomicTime, Duration, Time};
 
+use crate::own::Own;
 use crate::progress::arrivals::Arrivals;
 use crate::progress::awake::Awake;
 use crate::progress::futex;
@@ -38,7 +39,7 @@ pub(crate) struct Driver {
     /// sockets.
     pub(crate) inbox_at: AtomicTime,
     pub(crate) sockets_at: AtomicTime,
-    event: OwnedFd,
+    event: Own,
     /// What the helper received, for threads that wait for it.
     pub(crate) arrivals: Arrivals,
     pub(super) awake_waits: Awake,
@@ -71,7 +72,7 @@ impl Driver {
             sleep: Sleep::new(AtomicU64::new(0)),
             inbox_at: AtomicTime::default(),
             sockets_at: AtomicTime::default(),
-            event,
+            event: event.into(),
         }
     }
 

@@ -108,13 +108,18 @@ fn run(hca: &Hca, begun: mpsc::Sender<()>) {
                 round
             }
             Err(why) => {
-                if uring.take().is_none() {
+                let Some(uring) = uring.take() else {
                     // poll(2) itself fails: there is no way to go on, and peers will see the
                     // timeouts.
                     tracing::error!("the helper thread ends: {why}");
                     return;
+                };
+                uring.end();
+                // If the program has closed all descriptors, the device is gone.
+                hca.control_events();
+                if !hca.is_gone() {
+                    fallback(&why.to_string());
                 }
-                fallback(&why.to_string());
                 continue;
             }
         };
@@ -133,6 +138,7 @@ fn run(hca: &Hca, begun: mpsc::Sender<()>) {
             waits.ended(timers::now(), outcome);
         }
     }
+    uring.into_iter().for_each(Uring::end);
 }
 
 /// When rings are looked at for memory that can be given back.

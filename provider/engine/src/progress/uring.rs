@@ -20,6 +20,7 @@ use io_uring::{IoUring, cqueue, opcode};
 
 use crate::datapath::rx::state::MAX_DATAGRAM;
 use crate::hca::Hca;
+use crate::own;
 use crate::port::receiver::Receiver;
 use crate::port::recvmsg::{CONTROL, describe};
 use crate::progress::round::{Round, timespec_until};
@@ -57,6 +58,8 @@ pub(crate) struct Uring {
     armed: HashMap<RawFd, (Arc<Receiver<Qp>>, Receive)>,
     wake_armed: bool,
     control_armed: bool,
+    /// What its descriptor is of.
+    file: Option<(u64, u64)>,
 }
 
 impl Uring {
@@ -77,6 +80,7 @@ impl Uring {
         message.msg_namelen = NAME as u32;
         message.msg_controllen = CONTROL as _;
         let mut uring = Uring {
+            file: own::file_of(ring.as_raw_fd()),
             ring,
             buffers,
             message,
@@ -87,6 +91,14 @@ impl Uring {
 
         uring::probe(&mut uring.ring, &mut uring.buffers, &uring.message, GROUP)?;
         Ok(uring)
+    }
+
+    /// Gives it back, unless the program has closed its descriptor: then the number is another
+    /// file's, and what is mapped of the ring keeps it, and the kernel in our buffers, for good.
+    pub(crate) fn end(self) {
+        if own::file_of(self.ring.as_raw_fd()) != self.file {
+            std::mem::forget(self);
+        }
     }
 
     fn push(&mut self, entry: io_uring::squeue::Entry) -> io::Result<()> {

@@ -1,7 +1,6 @@
 //! The sender's end of a ring.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,6 +12,7 @@ use super::{
 };
 use crate::locks;
 use crate::memory::guard;
+use crate::own::Own;
 use crate::port::address::address_gid;
 use crate::progress::driver::wake;
 use crate::progress::{marks, timers};
@@ -21,7 +21,7 @@ use crate::tuning::{COPY_LIMIT, RING_RESTART};
 /// The sender's end, shared by all paths to one slot.
 pub(crate) struct RingSender {
     inbox: InboxHead,
-    wake: OwnedFd,
+    wake: Own,
     pub(super) memory: RingMemory,
     /// The word and the bit of the ring in the inbox's head.
     pub(super) mark: (usize, u64),
@@ -76,7 +76,7 @@ impl RingSender {
         let is_empty = position.tail == position.head;
         let ring = RingSender {
             inbox: head,
-            wake: inbox.wake,
+            wake: inbox.wake.into(),
             memory,
             mark: (usize::from(own_slot) / 64, 1 << (own_slot % 64)),
             position: locks::Mutex::new(position),

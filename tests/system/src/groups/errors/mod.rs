@@ -30,6 +30,7 @@ pub(crate) const PROGRAMS: &[(&str, &[Place])] = &[
     ("import", &[Place::OneDaemon]),
     ("transitions", &[Place::OneDaemon]),
     ("limits", &[Place::OneDaemon]),
+    ("descriptors", &[Place::OneDaemon]),
     ("places", &[Place::OneDaemon, Place::Sockets]),
     ("handles", &[Place::OneDaemon]),
     ("domains", &[Place::OneDaemon]),
