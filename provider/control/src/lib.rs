@@ -24,6 +24,7 @@ mod premises;
 pub mod process;
 pub mod protocol;
 pub mod random;
+pub mod routes;
 mod runtime_dir;
 pub mod seqpacket;
 pub mod switches;

@@ -74,6 +74,20 @@ pub fn receive_offload(socket: impl AsFd) -> Result<bool, Errno> {
     succeeded(result).map(|()| on != 0)
 }
 
+/// Has what is sent to other hosts leave by the interface with this index and no other, or, with 0,
+/// as the host's routes say.
+///
+/// # Errors
+/// The kernel's, for one of before 3.4 or without such an interface.
+pub fn leave_through(socket: impl AsFd, v4: bool, interface: u32) -> Result<(), Errno> {
+    let option = match v4 {
+        true => (libc::IPPROTO_IP, libc::IP_UNICAST_IF),
+        false => (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_IF),
+    };
+    // In the order of the network, for IPv4 and IPv6.
+    set(socket, option, interface.to_be() as c_int)
+}
+
 /// Has the kernel choose the socket of a `SO_REUSEPORT` group by a program.
 ///
 /// # Errors

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 
 use ferroce_control::capture::record::Medium;
 use ferroce_control::random::random;
-use ferroce_control::{Counter, CounterPage, GidEntry};
+use ferroce_control::{Counter, CounterPage, GidEntry, routes, udp};
 use ferroce_wire::icrc::{Flow, Verdict};
 use ferroce_wire::mad::{self, Mad, QP1};
 use ferroce_wire::pkey;
@@ -31,19 +31,22 @@ pub(crate) const PACKET: usize = 12 + 8 + mad::LEN + ICRC_LEN;
 /// Hop limit of an answer: what a host sends with.
 pub(crate) const HOP_LIMIT: u8 = 64;
 
-/// A socket to send from: one for each address and traffic class.
+/// A socket to send from: one for each address, interface and traffic class.
 #[derive(Debug)]
 struct Sender {
     socket: OwnedFd,
     port: u16,
 }
 
+/// An address with its scope, the interface by which to leave, or 0, and the traffic class.
+type Origin = (IpAddr, u32, u32, u8);
+
 /// QP1 of the port: what it sends from, and what it reads into.
 #[derive(Debug)]
 pub(crate) struct Qp1 {
     /// Who sees the packets.
     pub(crate) tap: Tap,
-    senders: HashMap<(IpAddr, u32, u8), Sender>,
+    senders: HashMap<Origin, Sender>,
     psn: u32,
     buffer: Box<[u8]>,
 }
@@ -123,10 +126,16 @@ impl Qp1 {
         let remote = ip_of(&to.gid);
         let psn = self.psn;
         self.psn = (psn + 1) & 0x00ff_ffff;
-        let key = (own.addr, own.scope_id, to.traffic_class);
+        let interface = match routes::leads_through(own.addr, remote, own.ifindex) {
+            true => own.ifindex,
+            false => 0,
+        };
+        let key = (own.addr, own.scope_id, interface, to.traffic_class);
         let sender = match self.senders.entry(key) {
             std::collections::hash_map::Entry::Occupied(sender) => sender.into_mut(),
-            std::collections::hash_map::Entry::Vacant(place) => place.insert(open(own, to)?),
+            std::collections::hash_map::Entry::Vacant(place) => {
+                place.insert(open(own, interface, to)?)
+            }
         };
 
         let flow = match (own.addr, remote) {
@@ -164,7 +173,7 @@ impl Qp1 {
             medium: Medium::Udp(sender.port),
             from: own.addr,
             to: remote,
-            traffic_class: key.2,
+            traffic_class: key.3,
             hop_limit: HOP_LIMIT,
             id: 0,
         };
@@ -292,7 +301,7 @@ fn incoming(index: u16, from: IpAddr, src_qp: u32, mad: &Mad) -> Incoming {
     }
 }
 
-fn open(own: &GidEntry, to: &Route) -> Result<Sender, Errno> {
+fn open(own: &GidEntry, interface: u32, to: &Route) -> Result<Sender, Errno> {
     let family = match own.addr {
         IpAddr::V4(_) => AddressFamily::INET,
         IpAddr::V6(_) => AddressFamily::INET6,
@@ -307,6 +316,10 @@ fn open(own: &GidEntry, to: &Route) -> Result<Sender, Errno> {
     } else {
         options::set_ipv6_mtu_discover(&socket, options::Ipv6PathMtuDiscovery::PROBE)?;
         options::set_ipv6_tclass(&socket, to.traffic_class.into())?;
+    }
+
+    if interface != 0 {
+        udp::leave_through(&socket, own.addr.is_ipv4(), interface)?;
     }
 
     let first = random::<u16>() >> 2;

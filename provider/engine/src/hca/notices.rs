@@ -3,7 +3,7 @@
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
 
-use ferroce_control::Event;
+use ferroce_control::{Event, GidEntry};
 
 use super::Hca;
 use crate::port::ib;
@@ -38,7 +38,8 @@ impl Hca {
             match event {
                 Event::GidChange => {
                     if let Ok(gids) = self.control.ask(|daemon| daemon.gids()) {
-                        *self.gids.write() = gids;
+                        let before = std::mem::replace(&mut *self.gids.write(), gids.clone());
+                        self.follow_interfaces(&moved(&before, gids));
                     }
                     if self.everywhere.load(Ordering::Relaxed)
                         && let Err(error) = self.listen_everywhere()
@@ -137,4 +138,11 @@ impl Hca {
             events.raise(port.into(), event);
         }
     }
+}
+
+/// The GIDs that were not there before, or on other interfaces.
+fn moved(before: &[GidEntry], now: Vec<GidEntry>) -> Vec<GidEntry> {
+    let place = |gid: &GidEntry| (gid.addr, gid.ifindex);
+    let is_new = |gid: &GidEntry| before.iter().all(|old| place(old) != place(gid));
+    now.into_iter().filter(is_new).collect()
 }

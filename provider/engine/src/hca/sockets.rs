@@ -51,6 +51,21 @@ impl Hca {
         Ok(path)
     }
 
+    /// GIDs that are new, or on other interfaces: what is open follows.
+    pub(super) fn follow_interfaces(&self, moved: &[GidEntry]) {
+        let paths: Vec<_> = self
+            .paths
+            .lock()
+            .values()
+            .filter_map(Weak::upgrade)
+            .collect();
+        for path in paths {
+            if let Some(gid) = moved.iter().find(|gid| gid.addr == path.key.local) {
+                path.exit.follow(path.key, gid);
+            }
+        }
+    }
+
     /// The path with this key, if some QP has it.
     pub(crate) fn path_of(&self, key: &PathKey) -> Option<Arc<Path>> {
         self.paths.lock().get(key).and_then(Weak::upgrade)

@@ -3,11 +3,12 @@
 
 use std::io;
 
-use ferroce_control::Counter;
+use ferroce_control::{Counter, GidEntry};
 use ferroce_transport::Time;
 use ferroce_wire::icrc::Icrc;
 
 use crate::port::Look;
+use crate::port::address::PathKey;
 
 use super::{CableExit, Capacity, Outgoing, RingExit, UdpExit};
 
@@ -41,6 +42,17 @@ exits! {
     Ring(RingExit),
     #[cfg(any(test, feature = "in-process"))]
     InProcess(super::in_process::InProcessExit),
+}
+
+impl Exit {
+    /// The GID that its packets are from is on another interface now.
+    pub(crate) fn follow(&self, key: PathKey, gid: &GidEntry) {
+        match self {
+            Exit::Udp(udp) => udp.follow(key, gid),
+            Exit::Ring(ring) => ring.follow(key, gid),
+            _ => {}
+        }
+    }
 }
 
 impl Outgoing for Exit {

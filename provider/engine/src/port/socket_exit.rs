@@ -6,7 +6,7 @@ use std::io;
 use ferroce_transport::Time;
 use ferroce_transport::congestion::{Controller, Gauge, Pacer, allowance_of_buffer};
 use ferroce_wire::icrc::Icrc;
-use socket2::SockAddr;
+use socket2::{SockAddr, Socket};
 
 use crate::port::Look;
 use crate::port::udp::Sender;
@@ -76,6 +76,12 @@ impl<F: Framing> SocketExit<F> {
             window: socket_window(receive_buffer),
             pacer: Pacer::new(gauge, allowance_of_buffer(receive_buffer)),
         }
+    }
+}
+
+impl<F: Framing> SocketExit<F> {
+    pub(super) fn socket(&self) -> &Socket {
+        self.sender.socket()
     }
 }
 

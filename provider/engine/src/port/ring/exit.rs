@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use ferroce_control::Counter;
+use ferroce_control::{Counter, GidEntry};
 use ferroce_transport::Time;
 use ferroce_transport::congestion::{Controller, Gauge, Pacer};
 use ferroce_wire::icrc::Icrc;
@@ -51,6 +51,11 @@ impl RingExit {
             left: AtomicBool::new(false),
             beyond,
         }
+    }
+
+    /// The GID is on another interface now.
+    pub(crate) fn follow(&self, key: PathKey, gid: &GidEntry) {
+        self.beyond.follow(key, gid);
     }
 
     #[inline]

@@ -10,7 +10,7 @@ use ferroce_wire::{Operation, ROCE_V2_PORT, Service, opcode};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::Sender;
-use super::socket::{OptionKind, bind, option, through_interface};
+use super::socket::{OptionKind, bind, leave_by_interface, option, through_interface};
 use crate::error::{Error, Result};
 use crate::port::Look;
 use crate::port::address::{PathKey, scope};
@@ -71,8 +71,9 @@ impl UdpExit {
                 .map_err(io("setting the hop limit"))?;
         }
 
-        if multicast {
-            through_interface(&socket, key, gid)?;
+        match multicast {
+            true => through_interface(&socket, key, gid)?,
+            false => leave_by_interface(&socket, key, gid),
         }
 
         let port = bind(&socket, key, gid.scope_id, own_slot)?;
@@ -109,6 +110,21 @@ impl UdpExit {
             counters,
             receive_buffer,
         ))
+    }
+}
+
+impl UdpExit {
+    /// The GID is on another interface now.
+    pub(crate) fn follow(&self, key: PathKey, gid: &GidEntry) {
+        let socket = self.socket();
+        match key.is_multicast() {
+            true => {
+                if let Err(error) = through_interface(socket, key, gid) {
+                    tracing::debug!(%error, "multicast leaves as before");
+                }
+            }
+            false => leave_by_interface(socket, key, gid),
+        }
     }
 }
 

@@ -29,6 +29,10 @@ impl Sender {
         }
     }
 
+    pub(in crate::port) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
     #[inline]
     pub(in crate::port) fn capacity(&self) -> Capacity {
         match self.gso.load(Relaxed) {

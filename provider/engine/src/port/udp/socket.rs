@@ -4,7 +4,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsRawFd;
 
-use ferroce_control::GidEntry;
+use ferroce_control::udp::leave_through;
+use ferroce_control::{GidEntry, routes};
 use ferroce_wire::ROCE_V2_PORT;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
@@ -58,6 +59,19 @@ pub(super) fn through_interface(socket: &Socket, key: PathKey, gid: &GidEntry) -
             probe.connect(&to.into()).map_err(io)
         }
         _ => Ok(()),
+    }
+}
+
+/// What goes to other hosts leaves through the GID's interface as multicast does, if there is a
+/// route by it: two interfaces may be in one subnet, and the peer expects either address where it
+/// is. May be said again when the GID is on another interface.
+pub(super) fn leave_by_interface(socket: &Socket, key: PathKey, gid: &GidEntry) {
+    let interface = match routes::leads_through(key.local, key.remote, gid.ifindex) {
+        true => gid.ifindex,
+        false => 0,
+    };
+    if let Err(error) = leave_through(socket, key.local.is_ipv4(), interface) {
+        tracing::debug!(%error, interface, "packets leave as the host's routes say");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Group `verbs`: what the stock programs see and do, and the C programs on data path behaviour.
 
+mod interfaces;
 mod services;
 pub(crate) mod traffic;
 pub(crate) mod watch;
@@ -49,6 +50,10 @@ pub(crate) fn cases() -> Vec<Case> {
             contains(&finished, "ferroce0")
         }),
         Case::new("verbs/ibv_asyncwatch", watch::asyncwatch),
+        Case::new(
+            "verbs/veth/two interfaces in one subnet",
+            interfaces::one_subnet,
+        ),
     ];
 
     for place in [

@@ -1,0 +1,111 @@
+//! Hosts with several interfaces: what is sent from an address leaves by the interface that the
+//! host's routes and the address's own place call for.
+
+use std::time::Duration;
+
+use crate::groups::cm::{TCP, wait_for_listener};
+use crate::groups::verbs::watch::{ip, only_ipv4};
+use crate::harness::case::{Ending, Stop};
+use crate::harness::process;
+use crate::lab::Lab;
+use crate::lab::host::Host;
+use crate::lab::netns::{self, Pair};
+use crate::programs::perftest;
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// The second interface of each host, and its addresses, of the first one's subnets.
+const SECOND: [&str; 2] = ["fveth2", "fveth3"];
+const IPV4: [&str; 2] = ["10.77.0.101", "10.77.0.102"];
+const IPV6: [&str; 2] = ["fd77::101", "fd77::102"];
+
+/// Two hosts without daemons, joined by one link, and the process that holds the second one.
+fn hosts(lab: &Lab) -> Result<([Host; 2], u32), Stop> {
+    let pair = Pair::new(1500).map_err(|error| {
+        Stop::Skip(format!(
+            "network namespaces are not allowed here: {error:#}"
+        ))
+    })?;
+    pair.add_ipv6()?;
+    let far = pair.b.id();
+    let [near_address, far_address] = netns::ADDRESSES;
+    let near = Host::new(lab.programs(), near_address, Some(pair.a))?;
+    Ok((
+        [near, Host::new(lab.programs(), far_address, Some(pair.b))?],
+        far,
+    ))
+}
+
+/// Joins them by a second link, in the same subnets. Each interface answers for its own addresses.
+fn join_again(hosts: &[Host; 2], far: u32) -> Ending {
+    let [here, there] = SECOND;
+    let words = ["link", "add", here, "type", "veth", "peer", "name", there];
+    ip(&hosts[0], &words)?;
+    ip(
+        &hosts[0],
+        &["link", "set", there, "netns", &far.to_string()],
+    )?;
+    for (index, host) in hosts.iter().enumerate() {
+        let mut sysctl = host.plain("sh");
+        sysctl.args([
+            "-c",
+            "cd /proc/sys/net/ipv4/conf/all; echo 1 > arp_ignore; echo 2 > arp_announce",
+        ]);
+        netns::done(&mut sysctl)?;
+        only_ipv4(host, SECOND[index])?;
+        let v4 = format!("{}/24", IPV4[index]);
+        ip(host, &["addr", "add", &v4, "dev", SECOND[index]])?;
+        let v6 = format!("{}/64", IPV6[index]);
+        ip(host, &["addr", "add", &v6, "dev", SECOND[index], "nodad"])?;
+        ip(host, &["link", "set", SECOND[index], "up"])?;
+    }
+    Ok(())
+}
+
+/// The device is at the second interface, the host's routes prefer the first.
+pub(super) fn one_subnet(lab: &mut Lab) -> Ending {
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let (mut hosts, far) = hosts(lab)?;
+    join_again(&hosts, far)?;
+    for (index, host) in hosts.iter_mut().enumerate() {
+        host.up_with(&["--netdev", SECOND[index]])?;
+    }
+
+    let transfer = |hosts: &[Host; 2], line: &str| {
+        let pair = perftest::Pair::of(line, lab.port(), LIMIT);
+        pair.run(&hosts[1], &hosts[0], &dir)?.clean()
+    };
+    for line in [
+        "ib_send_bw -F -n 100 -x 0",
+        "ib_send_bw -F -n 100 -x 1",
+        "ib_send_bw -F -n 100 -c UD -x 0",
+    ] {
+        transfer(&hosts, line)?;
+    }
+
+    // The connection manager's messages are the daemon's.
+    let port = lab.port().to_string();
+    let line = |host: &Host, end: &str| {
+        let mut command = host.run("rping");
+        command.args([end, "-a", IPV4[1], "-p", &port, "-C", "5"]);
+        command
+    };
+    let mut server = process::spawn(line(&hosts[1], "-s"), &dir, "rping -s")?;
+    if !wait_for_listener(
+        &mut server,
+        &hosts[1],
+        TCP,
+        port.parse().unwrap_or_default(),
+    ) {
+        let server = server.finish(Duration::ZERO);
+        return Err(Stop::with("the server does not come to listen", &[&server]));
+    }
+    let client = process::run(line(&hosts[0], "-c"), &dir, "rping -c", LIMIT)?;
+    match client.success() {
+        true => Ok(()),
+        false => Err(Stop::with(
+            client.ending(),
+            &[&client, &server.finish(Duration::ZERO)],
+        )),
+    }
+}
