@@ -193,8 +193,8 @@ pub struct Settings {
 
 impl Settings {
     /// The configuration by which the same device comes up again: these settings, at these
-    /// addresses.
-    pub fn remembered(&self, addrs: &[AddrSpec]) -> Config {
+    /// addresses, and at the interface by this name if one was given.
+    pub fn remembered(&self, addrs: &[AddrSpec], netdev: &str) -> Config {
         let infiniband = !self.cables.is_empty();
         let ports = self.ib_addrs.iter().map(|&ip| AddrSpec {
             ip,
@@ -205,7 +205,7 @@ impl Settings {
                 true => ports.collect(),
                 false => addrs.to_vec(),
             },
-            netdev: self.netdev.clone(),
+            netdev: self.netdev.as_ref().map(|_| netdev.to_owned()),
             link_layer: infiniband.then_some(LinkLayer::Infiniband),
             cable: self.cables.clone(),
             name: Some(self.name.clone()),

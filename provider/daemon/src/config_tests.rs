@@ -127,15 +127,22 @@ fn what_is_remembered_is_the_same_device() {
     ] {
         let config: Config = toml::from_str(text).unwrap();
         let settings = Settings::try_from(config.clone()).unwrap();
-        let remembered = toml::to_string(&settings.remembered(&config.addr)).unwrap();
+        let remembered = toml::to_string(&settings.remembered(&config.addr, "eth0")).unwrap();
         let again: Config = toml::from_str(&remembered).unwrap();
         assert_eq!(Settings::try_from(again).unwrap(), settings, "{remembered}");
     }
+    // An interface that has been renamed.
+    let config = Config {
+        netdev: Some("eth0".into()),
+        ..Config::default()
+    };
+    let settings = Settings::try_from(config).unwrap();
+    assert_eq!(settings.remembered(&[], "net9").netdev.unwrap(), "net9");
     // An address that was found rather than given.
     let settings = Settings::try_from(Config::default()).unwrap();
     let found: AddrSpec = "127.0.0.1".parse().unwrap();
     assert_eq!(
-        settings.remembered(std::slice::from_ref(&found)).addr,
+        settings.remembered(std::slice::from_ref(&found), "lo").addr,
         [found]
     );
 }

@@ -147,7 +147,8 @@ impl Daemon {
         let Adapter {
             settings, source, ..
         } = &self.adapter;
-        self.place.remember(&settings.remembered(source.fixed()))
+        self.place
+            .remember(&settings.remembered(source.fixed(), source.netdev()))
     }
 
     /// Stays without programs, too, and so does the daemon that is started should this one die.
@@ -270,7 +271,13 @@ impl Daemon {
             self.rdma_cm.hardware_changed(ifindex, &around);
         }
 
+        let name = self.adapter.source.netdev().to_owned();
         let change = self.interfaces.follow(&mut self.adapter);
+        if self.adapter.source.netdev() != name
+            && let Err(error) = self.remember()
+        {
+            tracing::warn!(%error, "the interface's new name is not remembered");
+        }
         if change.gids || change.device {
             self.show();
         }

@@ -180,6 +180,25 @@ impl GidTable {
         changed
     }
 
+    /// The addresses stay, wherever they are now. Returns whether any has moved, or its interface
+    /// has another name. A link-local address is its interface's for good.
+    pub(crate) fn locate(&mut self, snapshot: &Snapshot) -> bool {
+        let mut changed = false;
+        for entry in self.rows.iter_mut().filter_map(|row| row.entry.as_mut()) {
+            let link = match entry.scope_id {
+                0 => snapshot.link_now(entry.addr, entry.ifindex),
+                scope => snapshot.link_at(scope),
+            };
+            let Some(link) = link else { continue };
+            if (link.index, &link.name) != (entry.ifindex, &entry.ifname) {
+                entry.ifindex = link.index;
+                entry.ifname.clone_from(&link.name);
+                changed = true;
+            }
+        }
+        changed
+    }
+
     /// The used entries, by index.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &GidEntry> {
         let all = self.rows.iter().filter_map(|row| row.entry.as_ref());
@@ -256,6 +275,36 @@ mod tests {
         assert!(table.entry(1).is_none());
         assert!(table.hide(Vec::new()));
         assert_eq!(shown(&table), before);
+    }
+
+    #[test]
+    fn given_addresses_are_where_they_are() {
+        let mut table = GidTable::default();
+        table.update(&wanted(&["10.0.0.1", "127.0.0.9", "fe80::1"]));
+        let mut snapshot = Snapshot {
+            links: vec![link()],
+            addresses: Vec::new(),
+        };
+        // Nowhere for now.
+        assert!(!table.locate(&snapshot));
+        snapshot.links[0].name = "net9".into();
+        assert!(table.locate(&snapshot) && !table.locate(&snapshot));
+        assert!(table.entries().all(|entry| entry.ifname == "net9"));
+
+        let other = Link {
+            index: 8,
+            name: "eth1".into(),
+            ..link()
+        };
+        snapshot.links.push(other);
+        snapshot.addresses.push(Address {
+            ifindex: 8,
+            ip: "10.0.0.1".parse().unwrap(),
+            prefix_len: 24,
+        });
+        assert!(table.locate(&snapshot));
+        let places: Vec<u32> = table.entries().map(|entry| entry.ifindex).collect();
+        assert_eq!(places, [8, 7, 7]);
     }
 
     #[test]

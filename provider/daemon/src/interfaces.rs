@@ -78,6 +78,11 @@ impl Snapshot {
         self.links.iter().find(|link| link.name == name)
     }
 
+    /// The interface of that index.
+    pub(crate) fn link_at(&self, index: u32) -> Option<&Link> {
+        self.links.iter().find(|link| link.index == index)
+    }
+
     /// The interfaces that had another hardware address in `old`.
     pub(crate) fn other_hardware(&self, old: &Snapshot) -> Vec<u32> {
         let before = |link: &Link| old.links.iter().find(|other| other.index == link.index);
@@ -88,25 +93,35 @@ impl Snapshot {
         changed.map(|link| link.index).collect()
     }
 
+    /// The interface on which an address is that was on the one of this index: if that has it no
+    /// more, perhaps another.
+    pub(crate) fn link_now(&self, ip: IpAddr, index: u32) -> Option<&Link> {
+        let has = |a: &Address| a.ip == ip && a.ifindex == index;
+        let moved = match self.addresses.iter().any(has) {
+            true => None,
+            false => self.link_of(ip, None),
+        };
+        moved.or_else(|| self.link_at(index))
+    }
+
     /// The interface to which an address belongs: the one that has it, else the loopback interface
     /// whose prefix contains it, as every address of 127.0.0.0/8 is local.
     pub(crate) fn link_of(&self, ip: IpAddr, ifindex: Option<u32>) -> Option<&Link> {
-        let by_index = |index: u32| self.links.iter().find(|link| link.index == index);
         if let Some(index) = ifindex {
-            return by_index(index);
+            return self.link_at(index);
         }
 
         let exact = self
             .addresses
             .iter()
             .find(|a| a.ip == ip)
-            .and_then(|a| by_index(a.ifindex));
+            .and_then(|a| self.link_at(a.ifindex));
 
         exact.or_else(|| {
             self.addresses
                 .iter()
                 .filter(|a| a.covers(ip))
-                .filter_map(|a| by_index(a.ifindex))
+                .filter_map(|a| self.link_at(a.ifindex))
                 .find(|link| link.loopback)
         })
     }

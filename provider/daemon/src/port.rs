@@ -85,13 +85,16 @@ impl Interfaces {
         }
 
         let before = adapter.info.clone();
+        adapter
+            .source
+            .follow(before.netdev_index, &adapter.snapshot);
         device::refresh(&mut adapter.info, &adapter.source, &adapter.snapshot);
         adapter.info.port_active &= !adapter.faults.is_down(1);
         let link = before.port_active != adapter.info.port_active;
 
         // Given addresses stay, even while they cannot be used.
         let mut gids = match &adapter.source {
-            Source::Fixed { .. } => false,
+            Source::Fixed { .. } => adapter.gids.locate(&adapter.snapshot),
             Source::Interface(_) => self.follow_addresses(adapter),
         };
         gids |= adapter.gids.hide(adapter.faults.removed_gids());
