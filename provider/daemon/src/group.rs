@@ -10,10 +10,10 @@ use ferroce_control::{FlowFile, udp};
 use ferroce_wire::ROCE_V2_PORT;
 use ferroce_wire::mad::MULTICAST_QPN;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, sockopt as options};
+use rustix::net::RecvFlags;
 
 use crate::DaemonError;
-use crate::udp_sockets::{bind, claim, enlarge, vacated};
+use crate::udp_sockets::{bind, claim, enlarge, granted, vacated};
 
 /// Where in a packet the top byte of its destination QPN lies, from the start of the BTH.
 const DEST_QP_OFFSET: u32 = 5;
@@ -204,8 +204,7 @@ impl Group {
 
     /// The receive buffer that the kernel granted, as it counts it.
     pub(crate) fn granted_receive_buffer(&self) -> u32 {
-        let granted = options::socket_recv_buffer_size(&self.members[0]).unwrap_or(0);
-        u32::try_from(granted).unwrap_or(u32::MAX)
+        granted(&self.members[0])
     }
 }
 

@@ -10,6 +10,7 @@ use crate::group::Group;
 use crate::interfaces::{Snapshot, Watch};
 use crate::poller::{Poller, Token};
 use crate::service::Service;
+use crate::udp_sockets::granted_without_address;
 
 /// How long after a failure an address is tried again.
 const RETRY: Duration = Duration::from_secs(2);
@@ -135,9 +136,8 @@ impl Adapter {
     pub(crate) fn open_first_addresses(&mut self) -> Result<(), DaemonError> {
         let wanted = self.source.wanted(&self.snapshot)?;
         if wanted.is_empty() {
-            return Err(DaemonError::NoAddress {
-                name: self.source.netdev().to_owned(),
-            });
+            // As when it loses all: they may come at any time.
+            tracing::warn!(netdev = self.source.netdev(), "no address yet");
         }
 
         // One is open already if it had to be looked for.
@@ -149,7 +149,10 @@ impl Adapter {
         }
         self.gids.update(&wanted);
         let granted = self.groups.iter().map(Group::granted_receive_buffer);
-        self.info.rcvbuf = granted.min().unwrap_or(0);
+        self.info.rcvbuf = match granted.min() {
+            Some(granted) => granted,
+            None => granted_without_address(self.settings.receive_buffer)?,
+        };
         Ok(())
     }
 }

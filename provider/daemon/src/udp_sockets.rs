@@ -69,6 +69,21 @@ pub(crate) fn enlarge(socket: &OwnedFd, bytes: usize) {
     }
 }
 
+/// The receive buffer that a socket was granted, as the kernel counts it.
+pub(crate) fn granted(socket: &OwnedFd) -> u32 {
+    let granted = options::socket_recv_buffer_size(socket).unwrap_or(0);
+    u32::try_from(granted).unwrap_or(u32::MAX)
+}
+
+/// What sockets of addresses that are yet to come will be granted.
+pub(crate) fn granted_without_address(bytes: usize) -> Result<u32, DaemonError> {
+    let doing = || "opening a UDP socket".to_owned();
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)
+        .map_err(DaemonError::os(doing()))?;
+    enlarge(&socket, bytes);
+    Ok(granted(&socket))
+}
+
 /// Keeps whoever has the socket from having the kernel choose otherwise which process of the device
 /// gets a packet.
 pub(crate) fn lock(socket: &OwnedFd) -> Result<(), DaemonError> {

@@ -65,6 +65,10 @@ pub(crate) fn up(dir: &RuntimeDir, up: &Up) -> Result<ExitCode, Error> {
     let status = Client::connect(dir)?.status()?;
     let addrs: Vec<String> = status.gids.iter().map(|gid| gid.addr.to_string()).collect();
     match status.device.ib_ports {
+        0 if addrs.is_empty() => println!(
+            "{} is up without an address: {} has none yet",
+            status.device.name, status.device.netdev
+        ),
         0 => println!(
             "{} is up at {}{}",
             status.device.name,
