@@ -217,12 +217,25 @@ pub(crate) fn refresh(info: &mut DeviceInfo, source: &Source, snapshot: &Snapsho
 }
 
 fn smallest_mtu(link: &Link, source: &Source, snapshot: &Snapshot) -> u32 {
-    source
-        .fixed()
-        .iter()
-        .filter_map(|addr| link_of(addr, snapshot))
+    let fixed = source.fixed().iter();
+    let fixed = fixed.filter_map(|addr| Some((addr.ip, link_of(addr, snapshot)?)));
+    let own = snapshot.addresses.iter();
+    let own = own.filter(|own| own.ifindex == link.index && source.fixed().is_empty());
+    let all = fixed.chain(own.map(|own| (own.ip, link)));
+    all.map(|(ip, link)| match link.loopback && !ip.is_loopback() {
+        true => smallest_way_out(snapshot).unwrap_or(link.mtu),
+        false => link.mtu,
+    })
+    .fold(link.mtu, u32::min)
+}
+
+/// The MTU for a service address: packets to it and from it go by other interfaces than the
+/// loopback that has it, and which ones the routes may change at any time.
+fn smallest_way_out(snapshot: &Snapshot) -> Option<u32> {
+    let out = snapshot.links.iter();
+    out.filter(|link| link.up && !link.loopback)
         .map(|link| link.mtu)
-        .fold(link.mtu, u32::min)
+        .min()
 }
 
 /// The link's speed in Mb/s. Loopback counts as 40 Gb/s, about what the data path carries; links

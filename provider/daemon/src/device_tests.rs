@@ -120,6 +120,30 @@ fn the_smallest_interface_bounds_the_mtu() {
 }
 
 #[test]
+fn a_service_address_of_the_loopback_has_the_smallest_mtu_of_the_ways_out() {
+    let mut snapshot = snapshot();
+    snapshot.addresses.push(Address {
+        ifindex: 1,
+        ip: "198.51.100.7".parse().unwrap(),
+        prefix_len: 32,
+    });
+    for given in [(vec!["198.51.100.7"], None), (vec![], Some("lo"))] {
+        let settings = settings(&given.0, given.1);
+        let source = Source::choose(&settings, &snapshot, None).unwrap();
+        let mut info = identify(&settings, &source, &snapshot);
+        assert_eq!(
+            (info.netdev.as_str(), info.netdev_mtu, info.active_mtu),
+            ("lo", 1500, 1024)
+        );
+        // There is no way out.
+        let mut alone = snapshot.clone();
+        alone.links[1].up = false;
+        refresh(&mut info, &source, &alone);
+        assert_eq!((info.netdev_mtu, info.active_mtu), (65_536, 4096));
+    }
+}
+
+#[test]
 fn what_does_not_exist_is_told() {
     let snapshot = snapshot();
     let error = Source::choose(&settings(&[], Some("eth9")), &snapshot, None).unwrap_err();

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
 use ferroce_control::link::Rate;
-use ferroce_control::{Client, RuntimeDir, Status};
+use ferroce_control::{Client, GidEntry, RuntimeDir, Status};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -109,6 +109,11 @@ pub(crate) fn trimmed(table: &Table) -> String {
     table.lines().map(bare).collect()
 }
 
+/// Whether others reach an address of the loopback interface by other interfaces.
+fn is_service_address(gid: &GidEntry) -> bool {
+    gid.ifname == "lo" && !gid.addr.is_loopback()
+}
+
 fn describe(status: &Status, dir: &RuntimeDir) -> String {
     let device = &status.device;
     let guid: Vec<String> = device
@@ -122,9 +127,13 @@ fn describe(status: &Status, dir: &RuntimeDir) -> String {
     // Ports with cables have states and rates each of their own: sysfs and ibstat show them.
     let port = match device.ib_ports {
         0 => format!(
-            "port 1: {state}, RoCE v2 ({}, MTU {}), path MTU {}, {}",
+            "port 1: {state}, RoCE v2 ({}, MTU {}{}), path MTU {}, {}",
             device.netdev,
             device.netdev_mtu,
+            match status.gids.iter().any(is_service_address) {
+                true => ", the smallest of the interfaces that lead out",
+                false => "",
+            },
             device.active_mtu,
             Rate::of_mbps(device.speed_mbps).sysfs(),
         ),

@@ -16,6 +16,8 @@ pub(in crate::port) struct Sender {
     socket: Socket,
     /// Runs may be sent as one GSO datagram.
     gso: AtomicBool,
+    /// It has been told of packets that are too long.
+    told: AtomicBool,
 }
 
 impl Sender {
@@ -26,6 +28,7 @@ impl Sender {
         Sender {
             socket,
             gso: AtomicBool::new(gso),
+            told: AtomicBool::new(false),
         }
     }
 
@@ -72,6 +75,11 @@ impl Sender {
 
             Err(io::ErrorKind::WouldBlock.into())
         })
+        .inspect_err(|error| {
+            if error.raw_os_error() == Some(libc::EMSGSIZE) && segment.is_none() {
+                self.tell_too_long(dest, iov);
+            }
+        })
     }
 
     /// Sends the same to somebody else, if there is room.
@@ -82,6 +90,22 @@ impl Sender {
         segment: Option<u16>,
     ) {
         let _ = with_message(dest, iov, segment, None, |msg| self.submit(msg));
+    }
+
+    /// Each one is lost, and sent again in vain: a program is only told that nobody answers.
+    #[cold]
+    fn tell_too_long(&self, dest: &SockAddr, iov: &[libc::iovec]) {
+        if self.told.swap(true, Relaxed) {
+            return;
+        }
+        let bytes: usize = iov.iter().map(|piece| piece.iov_len).sum();
+        let to = dest.as_socket().map(|to| to.ip());
+        tracing::warn!(
+            ?to,
+            bytes,
+            "packets are longer than the interface on the way takes, and are lost: a smaller path \
+             MTU is needed"
+        );
     }
 
     fn submit(&self, msg: &libc::msghdr) -> io::Result<usize> {
@@ -162,4 +186,31 @@ fn with_message<R>(
     }
 
     f(&msg)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_for_the_way_is_told_of() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = socket.local_addr().unwrap().into();
+        let sender = Sender::new(socket.into(), false);
+        let send = |len: usize| {
+            let mut bytes = vec![0u8; len];
+            let mut iov = [libc::iovec {
+                iov_base: bytes.as_mut_ptr().cast(),
+                iov_len: len,
+            }];
+            sender.send(&to, &mut iov, None, None)
+        };
+        send(100).unwrap();
+        assert!(!sender.told.load(Relaxed));
+        let error = send(70_000).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
+        assert!(sender.told.load(Relaxed));
+    }
 }

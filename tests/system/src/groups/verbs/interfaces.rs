@@ -1,11 +1,11 @@
-//! Hosts with several interfaces: what is sent from an address leaves by the interface that the
-//! host's routes and the address's own place call for.
+//! What becomes of interfaces: several in one subnet, addresses that are on none that leads out,
+//! and interfaces that come, are renamed and go while a device is at them.
 
 use std::time::Duration;
 
 use crate::groups::cm::{TCP, wait_for_listener};
 use crate::groups::verbs::watch::{ip, only_ipv4};
-use crate::harness::case::{Ending, Stop};
+use crate::harness::case::{Ending, Stop, expect};
 use crate::harness::process;
 use crate::lab::Lab;
 use crate::lab::host::Host;
@@ -108,4 +108,28 @@ pub(super) fn one_subnet(lab: &mut Lab) -> Ending {
             &[&client, &server.finish(Duration::ZERO)],
         )),
     }
+}
+
+/// Addresses of the loopback interface that routes lead to: the default path MTU fits the link, and
+/// packets leave as the routes say.
+pub(super) fn service_addresses(lab: &mut Lab) -> Ending {
+    const OWN: [&str; 2] = ["10.78.0.1", "10.78.0.2"];
+
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let (mut hosts, _) = hosts(lab)?;
+    for (index, host) in hosts.iter_mut().enumerate() {
+        let (own, peer) = (
+            format!("{}/32", OWN[index]),
+            format!("{}/32", OWN[1 - index]),
+        );
+        ip(host, &["addr", "add", &own, "dev", "lo"])?;
+        let way = ["dev", netns::INTERFACES[index], "src", OWN[index]];
+        ip(host, &[&["route", "add", &peer], &way[..]].concat())?;
+        host.up_with(&["--addr", OWN[index]])?;
+    }
+    let device = hosts[0].status()?["device"].clone();
+    expect(device["active_mtu"] == 1024, || format!("{device}"))?;
+    let pair = perftest::Pair::of("ib_send_bw -F -n 50 -s 65536", lab.port(), LIMIT);
+    pair.run(&hosts[1], &hosts[0], &dir)?.clean()
 }

@@ -54,6 +54,10 @@ pub(crate) fn cases() -> Vec<Case> {
             "verbs/veth/two interfaces in one subnet",
             interfaces::one_subnet,
         ),
+        Case::new(
+            "verbs/veth/service addresses of the loopback",
+            interfaces::service_addresses,
+        ),
     ];
 
     for place in [
