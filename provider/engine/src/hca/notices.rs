@@ -39,7 +39,11 @@ impl Hca {
                 Event::GidChange => {
                     if let Ok(gids) = self.control.ask(|daemon| daemon.gids()) {
                         let before = std::mem::replace(&mut *self.gids.write(), gids.clone());
-                        self.follow_interfaces(&moved(&before, gids));
+                        let moved = moved(&before, gids);
+                        if !moved.is_empty() {
+                            self.follow_interfaces(&moved);
+                            self.follow_groups();
+                        }
                     }
                     if self.everywhere.load(Ordering::Relaxed)
                         && let Err(error) = self.listen_everywhere()

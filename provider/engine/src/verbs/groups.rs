@@ -27,6 +27,8 @@ pub(crate) struct Group<Q> {
     pub(crate) gid: [u8; 16],
     pub(crate) members: Arc<Members<Q>>,
     pub(crate) receivers: Vec<Arc<Receiver<Q>>>,
+    /// By which the sockets have joined, over Ethernet.
+    pub(crate) interfaces: Vec<u32>,
     /// Where the daemon sends copies to.
     pub(crate) ends: Vec<SocketAddr>,
 }

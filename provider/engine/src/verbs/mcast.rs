@@ -19,9 +19,9 @@ use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockRef, Socket, Type};
 
 use crate::error::{Error, Result};
 use crate::hca::Hca;
-use crate::port::Carrier;
 use crate::port::mgid;
 use crate::port::receiver::{self, Receiver};
+use crate::port::{Carrier, Ports};
 use crate::verbs::groups::Group;
 use crate::verbs::limits;
 use crate::verbs::qp::Qp;
@@ -112,12 +112,31 @@ impl Qp {
     }
 }
 
+impl Hca {
+    /// Has the groups of this process joined by the interfaces that the port's addresses are on.
+    pub(crate) fn follow_groups(&self) {
+        // Over InfiniBand the lock may be held by who waits for an answer of the daemon.
+        let Ports::Ethernet(_) = self.ports() else {
+            return;
+        };
+        let mut groups = self.multicast.0.lock();
+        if groups.is_empty() || !self.ports().has_sockets() || self.gids().is_empty() {
+            return;
+        }
+        groups.iter_mut().for_each(|group| group.follow(self));
+        // As when a group is closed.
+        self.driver.hand_back();
+        self.driver.wake();
+    }
+}
+
 impl Group<Qp> {
     fn open(hca: &Hca, gid: [u8; 16], carrier: Carrier) -> Result<Group<Qp>> {
         let mut group = Group {
             gid,
             members: Arc::default(),
             receivers: Vec::new(),
+            interfaces: Vec::new(),
             ends: Vec::new(),
         };
 
@@ -139,11 +158,20 @@ impl Group<Qp> {
         Ok(group)
     }
 
+    /// Opens the sockets that are not open yet; all of them anew where there is an interface more:
+    /// one that is made again has another index, and a socket stays with the one that it is bound
+    /// to.
     fn open_addresses(&mut self, hca: &Hca, groups: mgid::Groups) -> Result<()> {
         let gids = hca.gids();
         let mut interfaces: Vec<u32> = gids.iter().map(|g| g.ifindex).collect();
         interfaces.sort_unstable();
         interfaces.dedup();
+        if !interfaces.iter().all(|new| self.interfaces.contains(new)) {
+            self.receivers
+                .drain(..)
+                .for_each(|receiver| receiver.close());
+            self.interfaces.clone_from(&interfaces);
+        }
 
         // Senders with IPv6 addresses use the IPv6 group, and where there is no way for it, like
         // all others the IPv4 one.
@@ -154,6 +182,9 @@ impl Group<Qp> {
         ];
 
         for address in addresses.into_iter().flatten() {
+            if self.receivers.iter().any(|r| r.local == address) {
+                continue;
+            }
             let socket = join(address, &interfaces, hca.info().rcvbuf)?;
             // What comes through one of several interfaces cannot be counted for that one.
             let member = match interfaces[..] {
@@ -177,6 +208,25 @@ impl Group<Qp> {
             self.receivers.push(Arc::new(receiver));
         }
         Ok(())
+    }
+
+    /// The port's addresses may be on other interfaces, or the first of a family.
+    fn follow(&mut self, hca: &Hca) {
+        let Some(groups) = mgid::groups(self.gid) else {
+            return;
+        };
+        let before = self.receivers.clone();
+        if let Err(error) = self.open_addresses(hca, groups) {
+            tracing::warn!(%error, "a multicast group is not received");
+        }
+
+        fn among(all: &[Arc<Receiver<Qp>>], receiver: &Arc<Receiver<Qp>>) -> bool {
+            all.iter().any(|other| Arc::ptr_eq(other, receiver))
+        }
+        let mut table = hca.receivers.write();
+        table.retain(|r| !among(&before, r) || among(&self.receivers, r));
+        let new = self.receivers.iter().filter(|r| !among(&before, r));
+        table.extend(new.cloned());
     }
 
     fn close(self, hca: &Hca) {

@@ -1,7 +1,8 @@
 //! What becomes of interfaces: several in one subnet, addresses that are on none that leads out,
 //! and interfaces that come, are renamed and go while a device is at them.
 
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::groups::cm::{TCP, wait_for_listener};
 use crate::groups::verbs::watch::{ip, only_ipv4};
@@ -132,4 +133,102 @@ pub(super) fn service_addresses(lab: &mut Lab) -> Ending {
     expect(device["active_mtu"] == 1024, || format!("{device}"))?;
     let pair = perftest::Pair::of("ib_send_bw -F -n 50 -s 65536", lab.port(), LIMIT);
     pair.run(&hosts[1], &hosts[0], &dir)?.clean()
+}
+
+/// A device at an interface without addresses comes up and gets those that come. It follows the
+/// interface where it is renamed, and where it is deleted and made again, and so does who has
+/// joined a group.
+pub(super) fn comes_and_goes(lab: &mut Lab) -> Ending {
+    const GROUP: &str = "239.77.0.1";
+
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let (mut hosts, far) = hosts(lab)?;
+    let address = |index: usize| format!("{}/24", netns::ADDRESSES[index]);
+    for (index, host) in hosts.iter_mut().enumerate() {
+        let interface = netns::INTERFACES[index];
+        only_ipv4(host, interface)?;
+        ip(host, &["addr", "del", &address(index), "dev", interface])?;
+        host.up_with(&["--netdev", interface])?;
+        is_at(host, interface, 0)?;
+        ip(host, &["addr", "add", &address(index), "dev", interface])?;
+        is_at(host, interface, 1)?;
+    }
+
+    let [near, there] = netns::INTERFACES;
+    ip(&hosts[0], &["link", "set", near, "name", "renamed"])?;
+    is_at(&hosts[0], "renamed", 1)?;
+
+    let line = |host: &Host, more: &[&str]| {
+        let mut command = host.run("stdbuf");
+        command.args(["-oL", "mckey", "-m", GROUP, "-b", &host.address, "-C", "5"]);
+        command.args(more);
+        command
+    };
+    let mut member = process::spawn(line(&hosts[0], &[]), &dir, "member")?;
+    if !member.wait_until(LIMIT, |m| m.output().contains("joined dgid:")) {
+        return Err(Stop::with("it does not join", &[&member.kill()]));
+    }
+
+    ip(&hosts[0], &["link", "del", "renamed"])?;
+    is_at(&hosts[0], "renamed", 0)?;
+    let words = [
+        "link", "add", "renamed", "type", "veth", "peer", "name", there,
+    ];
+    ip(&hosts[0], &words)?;
+    ip(
+        &hosts[0],
+        &["link", "set", there, "netns", &far.to_string()],
+    )?;
+    let names = ["renamed", there];
+    for (index, name) in names.into_iter().enumerate() {
+        only_ipv4(&hosts[index], name)?;
+        ip(&hosts[index], &["link", "set", name, "up"])?;
+        ip(
+            &hosts[index],
+            &["addr", "add", &address(index), "dev", name],
+        )?;
+    }
+    for (host, name) in hosts.iter().zip(names) {
+        is_at(host, name, 1)?;
+    }
+
+    // The program's own helper learns of it a moment after the daemon.
+    let joined = |host: &Host| {
+        let output = host.plain("cat").arg("/proc/net/igmp").output().ok();
+        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        text.is_some_and(|text| text.contains("01004DEF"))
+    };
+    if !member.wait_until(LIMIT, |_| joined(&hosts[0])) {
+        return Err(Stop::with(
+            "the group is not joined again",
+            &[&member.kill()],
+        ));
+    }
+    let sender = process::run(line(&hosts[1], &["-s"]), &dir, "sender", LIMIT)?;
+    let member = member.finish(LIMIT);
+    match member.success() && member.out.contains("return status 0") {
+        true => Ok(()),
+        false => Err(Stop::with("not all of it came", &[&member, &sender])),
+    }
+}
+
+/// Waits until a device is active, by an interface of that name and with so many addresses, or, of
+/// an interface that is gone, without.
+fn is_at(host: &Host, interface: &str, addresses: usize) -> Ending {
+    let end = Instant::now() + LIMIT;
+    loop {
+        let status = host.status()?;
+        let device = &status["device"];
+        let gids = status["gids"].as_array().map_or(0, Vec::len);
+        let there = addresses == 0 || device["port_active"] == true;
+        if device["netdev"] == interface && gids == addresses && there {
+            return Ok(());
+        }
+        if Instant::now() > end {
+            let (gids, device) = (&status["gids"], &status["device"]);
+            return Err(Stop::fail(format!("not at {interface}: {device}, {gids}")));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
 }

@@ -58,6 +58,10 @@ pub(crate) fn cases() -> Vec<Case> {
             "verbs/veth/service addresses of the loopback",
             interfaces::service_addresses,
         ),
+        Case::new(
+            "verbs/veth/an interface comes and goes",
+            interfaces::comes_and_goes,
+        ),
     ];
 
     for place in [
