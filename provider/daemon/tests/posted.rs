@@ -5,6 +5,7 @@ mod common;
 
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 use common::{TestDaemon, eventually};
 use ferroce_cabi::ucma::*;
@@ -107,6 +108,17 @@ impl Program {
     }
 
     fn listen(&self, channel: &Channel, uid: u64, address: Ipv4Addr) {
+        let id = self.bound(channel, uid, address);
+        self.listen_by(channel, id);
+    }
+
+    fn listen_by(&self, channel: &Channel, id: u32) {
+        let listen = rdma_ucm_listen { id, backlog: 8 };
+        self.good(channel, RDMA_USER_CM_CMD_LISTEN, &listen);
+    }
+
+    /// An id that has the port and does not listen.
+    fn bound(&self, channel: &Channel, uid: u64, address: Ipv4Addr) -> u32 {
         let id = self.new_id(channel, uid);
         let bind = rdma_ucm_bind_ip {
             addr: sockaddr(address),
@@ -114,8 +126,15 @@ impl Program {
             ..FromZeros::new_zeroed()
         };
         self.good(channel, RDMA_USER_CM_CMD_BIND_IP, &bind);
-        let listen = rdma_ucm_listen { id, backlog: 8 };
-        self.good(channel, RDMA_USER_CM_CMD_LISTEN, &listen);
+        id
+    }
+
+    fn destroy(&self, channel: &Channel, id: u32) {
+        let destroy = rdma_ucm_destroy_id {
+            id,
+            ..FromZeros::new_zeroed()
+        };
+        self.good(channel, RDMA_USER_CM_CMD_DESTROY_ID, &destroy);
     }
 
     /// An id that may be connected.
@@ -242,11 +261,7 @@ fn a_connection_is_made_and_ended_without_a_reply() {
     assert_eq!(event(&client, DISCONNECTED).1.uid, 71);
 
     // Nothing but replies to what asked for them has come.
-    let destroy = rdma_ucm_destroy_id {
-        id: active,
-        ..FromZeros::new_zeroed()
-    };
-    program.good(&client, RDMA_USER_CM_CMD_DESTROY_ID, &destroy);
+    program.destroy(&client, active);
 }
 
 #[test]
@@ -259,11 +274,7 @@ fn what_fails_after_all_is_told_by_an_event() {
     assert_eq!((error.uid, error.status), (71, -libc::EINVAL));
 
     // The request is taken back before it is accepted.
-    let destroy = rdma_ucm_destroy_id {
-        id: active,
-        ..FromZeros::new_zeroed()
-    };
-    program.good(&client, RDMA_USER_CM_CMD_DESTROY_ID, &destroy);
+    program.destroy(&client, active);
     let question = rdma_ucm_init_qp_attr {
         id: passive,
         qp_state: RTR,
@@ -291,7 +302,7 @@ fn what_fails_after_all_is_told_by_an_event() {
     program.post_disconnect(&server, passive);
     program.post_disconnect(&server, 60_000);
     program.send(POST, &server, 1, 1000, b"what?");
-    assert!(!common::readable(&server.fd, std::time::Duration::ZERO));
+    assert!(!common::readable(&server.fd, Duration::ZERO));
     assert_ne!(program.new_id(&server, 73), passive);
 }
 
@@ -311,6 +322,46 @@ fn what_was_posted_before_a_channel_closed_is_carried_out() {
             daemon.connect().status().unwrap().cm.services.is_empty()
         });
     }
+}
+
+/// Who has a port may tell its peer so before it listens, and the peer may be quicker. It waits, but
+/// not for ever, and not for who has another address or will not listen any more.
+#[test]
+fn a_request_waits_for_who_has_the_port_and_does_not_listen_yet() {
+    const NO_SUCH_SERVICE: i32 = 8;
+    let here = Ipv4Addr::new(127, 0, 7, 63);
+    let there = Ipv4Addr::new(127, 0, 7, 64);
+    let daemon = TestDaemon::start(&["127.0.7.63", "127.0.7.64"]);
+    let program = Program::of(&daemon);
+    let server = channel(&program);
+    let asks = |uid, address| {
+        let client = channel(&program);
+        let id = program.resolved(&client, uid, address);
+        program.post_connect(&client, id);
+        client
+    };
+    let refused = |client: &Channel| {
+        assert_eq!(event(client, REJECTED).1.status, NO_SUCH_SERVICE);
+    };
+
+    let early = program.bound(&server, 80, here);
+    let client = asks(81, here);
+    refused(&asks(82, there));
+    assert!(!common::readable(&client.fd, Duration::from_millis(100)));
+    program.listen_by(&server, early);
+    assert_eq!(event(&server, CONNECT_REQUEST).1.uid, 80);
+
+    let never = program.bound(&server, 83, there);
+    let began = Instant::now();
+    refused(&asks(84, there));
+    assert!(began.elapsed() > Duration::from_secs(2));
+
+    let client = asks(86, there);
+    assert!(!common::readable(&client.fd, Duration::from_millis(100)));
+    let began = Instant::now();
+    program.destroy(&server, never);
+    refused(&client);
+    assert!(began.elapsed() < Duration::from_secs(1));
 }
 
 /// An event that a program writes to its own id comes like others; events of the kernel's own it

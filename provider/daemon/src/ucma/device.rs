@@ -14,6 +14,7 @@ impl Ucma {
     pub(super) fn remove_device(&mut self, host: &Host<'_>) {
         for handle in self.bound() {
             self.raise(handle, Kind::DeviceRemoval, 0, Detail::None);
+            self.not_awaited(handle, host);
             let Some(id) = self.ids.get_mut(handle) else {
                 continue;
             };

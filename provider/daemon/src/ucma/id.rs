@@ -95,6 +95,8 @@ pub(super) struct Id {
     pub backlog: u32,
     /// The service to which it listens.
     pub service: Option<u64>,
+    /// The service to which it may come to listen.
+    pub awaited: Option<u64>,
     /// Its part in the CM protocol.
     pub cm: Option<CmId>,
     /// Starting PSN, 24 bits.
@@ -137,6 +139,7 @@ impl Id {
             afonly: None,
             backlog: 0,
             service: None,
+            awaited: None,
             cm: None,
             psn: random::<u32>() & 0x00ff_ffff,
             qkey: 0,

@@ -23,6 +23,7 @@ impl Ucma {
     /// Takes an id out of everything, whatever it is in the middle of. Returns how many of its
     /// events were fetched.
     pub(super) fn remove_id(&mut self, handle: u32, host: &Host<'_>) -> u32 {
+        self.not_awaited(handle, host);
         let Some(id) = self.ids.remove(handle) else {
             return 0;
         };

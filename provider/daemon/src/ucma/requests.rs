@@ -154,6 +154,23 @@ impl Ucma {
         }
     }
 
+    /// Whether a request is for a listener that is not there yet, or not again, and may come.
+    pub(super) fn is_early(&self, service_id: u64, data: &[u8]) -> bool {
+        let Some(service) = self.services.get(service_id) else {
+            return false;
+        };
+        if service.ids.is_empty() && service.paused {
+            return true;
+        }
+
+        let header = IpHeader::parse(data).ok();
+        let takes = |handle: &u32| {
+            let id = self.ids.get(*handle);
+            id.is_some_and(|id| serves(id, header.as_ref()))
+        };
+        !service.ids.iter().any(takes) && service.expected.iter().any(takes)
+    }
+
     /// Makes an id of a request: the listener, the id, and how much of the private data is the IP
     /// header.
     #[allow(clippy::too_many_arguments)]

@@ -42,7 +42,24 @@ impl Ucma {
         caller: Caller,
         host: &Host<'_>,
     ) -> Result<(), Errno> {
-        self.bind_towards(handle, addr, Addr::None, caller, host)
+        self.bind_towards(handle, addr, Addr::None, caller, host)?;
+
+        // Who has a port may tell its peer before it listens.
+        let id = self.existing(handle)?;
+        let service_id = id.service_id(&id.src);
+        if self.services.expect(service_id, handle, &mut self.cm) {
+            self.existing(handle)?.awaited = Some(service_id);
+        }
+        Ok(())
+    }
+
+    /// An id will not listen, whatever its port is for.
+    pub(super) fn not_awaited(&mut self, handle: u32, host: &Host<'_>) {
+        let id = self.ids.get_mut(handle);
+        if let Some(service) = id.and_then(|id| id.awaited.take()) {
+            self.services
+                .give_up(service, handle, host.now, &mut self.cm, &mut self.out);
+        }
     }
 
     fn bind_towards(
@@ -157,6 +174,8 @@ impl Ucma {
         };
 
         id.dst = dst;
+        self.not_awaited(handle, host);
+        let id = self.existing(handle)?;
         let (port, src, any) = (id.port, id.src, id.any);
         let dst_any = status != 0 && names_nobody(&dst);
         if let Some(port) = port {
@@ -265,6 +284,7 @@ impl Ucma {
 
         let id = self.existing(handle)?;
         id.service = Some(service_id);
+        id.awaited = None;
         id.backlog = match backlog {
             1..MAX_BACKLOG => backlog,
             _ => MAX_BACKLOG,

@@ -1,6 +1,7 @@
-//! The services that ids listen to, and the time between two listeners: a program that listens anew
-//! for each phase of its work (perftest's `-R` does) is away for a moment, and its peer may be the
-//! quicker one. A request that comes then waits a little instead of being refused.
+//! The services that ids listen to, and the time without a listener: a program that listens anew for
+//! each phase of its work (perftest's `-R` does) is away for a moment, and one that tells its peer
+//! the port as soon as it has it (qperf's `-cm`) does not listen yet. Its peer may be the quicker
+//! one. A request that comes then waits a little instead of being refused.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -15,6 +16,8 @@ use super::outbox::Outbox;
 pub(super) const MAX_BACKLOG: u32 = 1 << 14;
 /// The most services that may be listened to.
 pub(super) const MAX_LISTENERS: usize = 1 << 14;
+/// With more services than these, none is kept for who has a port only.
+const MAX_EXPECTED: usize = MAX_LISTENERS / 2;
 /// How long a service that has lost its last listener is remembered, in nanoseconds: perftest
 /// pauses for a second, and longer by a time-out of its queue pair, 2.1 s, where its last
 /// acknowledgement is lost.
@@ -37,8 +40,12 @@ struct Waiting {
 #[derive(Debug)]
 pub(super) struct Service {
     pub(super) cm: CmId,
-    /// Empty between two listeners.
+    /// Empty before the first listener, and between two.
     pub(super) ids: Vec<u32>,
+    /// Those that have the port and may come to listen.
+    pub(super) expected: Vec<u32>,
+    /// Whether the last listener has gone a moment ago.
+    pub(super) paused: bool,
 }
 
 /// All services, by their numbers.
@@ -63,6 +70,48 @@ impl Services {
         entries.map(|(service, _)| *service).collect()
     }
 
+    /// An id has the port of a service from now on, and may come to listen to it. `false`: there
+    /// are so many services that none can be kept for that.
+    pub(super) fn expect(&mut self, service: u64, handle: u32, cm: &mut Cm) -> bool {
+        if let Some(entry) = self.entries.get_mut(&service) {
+            entry.expected.push(handle);
+            return true;
+        }
+        if self.entries.len() >= MAX_EXPECTED {
+            return false;
+        }
+        let Ok(cm) = cm.listen(service, !0) else {
+            return false;
+        };
+        let entry = Service {
+            cm,
+            ids: Vec::new(),
+            expected: vec![handle],
+            paused: false,
+        };
+        self.entries.insert(service, entry);
+        true
+    }
+
+    /// An id will not come to listen to a service: who waits for nobody else is refused.
+    pub(super) fn give_up(
+        &mut self,
+        service: u64,
+        handle: u32,
+        now: Time,
+        cm: &mut Cm,
+        out: &mut Outbox,
+    ) {
+        let Some(entry) = self.entries.get_mut(&service) else {
+            return;
+        };
+        entry.expected.retain(|id| *id != handle);
+        if !entry.is_needed() {
+            self.forget(service, now, cm, out);
+        }
+        self.reconsider(service, out);
+    }
+
     /// An id listens to a service from now on.
     pub(super) fn enter(
         &mut self,
@@ -76,11 +125,19 @@ impl Services {
             self.end_pauses(true, now, cm, out);
         }
         match self.entries.get_mut(&service) {
-            Some(entry) => entry.ids.push(handle),
+            Some(entry) => {
+                entry.ids.push(handle);
+                entry.expected.retain(|id| *id != handle);
+                entry.paused = false;
+            }
             None => {
-                let cm = cm.listen(service, !0)?;
-                let ids = vec![handle];
-                self.entries.insert(service, Service { cm, ids });
+                let entry = Service {
+                    cm: cm.listen(service, !0)?,
+                    ids: vec![handle],
+                    expected: Vec::new(),
+                    paused: false,
+                };
+                self.entries.insert(service, entry);
             }
         }
         self.resume(service, out);
@@ -94,6 +151,7 @@ impl Services {
         };
         entry.ids.retain(|id| *id != handle);
         if entry.ids.is_empty() {
+            entry.paused = true;
             self.paused.push_back((now + LINGER, service));
         }
     }
@@ -105,7 +163,7 @@ impl Services {
         service.into_iter().chain(request).min()
     }
 
-    /// Keeps a request for a listener to come; `false`: none is expected.
+    /// Keeps a request for a listener to come; `false`: too many wait already.
     pub(super) fn wait_for_listener(
         &mut self,
         service: u64,
@@ -113,8 +171,7 @@ impl Services {
         event: &CmEvent,
         now: Time,
     ) -> bool {
-        let paused = self.get(service).is_some_and(|entry| entry.ids.is_empty());
-        if !paused || self.waiting.len() >= MAX_WAITING {
+        if self.waiting.len() >= MAX_WAITING {
             return false;
         }
         let (until, event) = (now + WAIT, event.clone());
@@ -127,9 +184,14 @@ impl Services {
         true
     }
 
-    /// A service has a listener again: what has waited is handled with the other events.
+    /// A service has a listener again.
     fn resume(&mut self, service: u64, out: &mut Outbox) {
         self.paused.retain(|(_, paused)| *paused != service);
+        self.reconsider(service, out);
+    }
+
+    /// What waits for a service is handled with the other events, and may have to wait again.
+    fn reconsider(&mut self, service: u64, out: &mut Outbox) {
         let (theirs, rest): (VecDeque<_>, _) = self
             .waiting
             .drain(..)
@@ -141,33 +203,56 @@ impl Services {
         out.events.extend(events);
     }
 
+    fn forget(&mut self, service: u64, now: Time, cm: &mut Cm, out: &mut Outbox) {
+        if let Some(entry) = self.entries.remove(&service) {
+            let _ = cm.destroy(now, entry.cm, out);
+        }
+    }
+
     /// Forgets services and refuses requests whose time is over; `all`: whatever the time.
     pub(super) fn end_pauses(&mut self, all: bool, now: Time, cm: &mut Cm, out: &mut Outbox) {
         while let Some((_, service)) = due(&mut self.paused, |(until, _)| all || *until <= now) {
-            if let Some(entry) = self.entries.remove(&service) {
-                let _ = cm.destroy(now, entry.cm, out);
+            let entry = self.entries.get_mut(&service);
+            let needed = entry.is_some_and(|entry| {
+                entry.paused = false;
+                entry.is_needed()
+            });
+            if !needed {
+                self.forget(service, now, cm, out);
             }
         }
 
         while let Some(waiting) = due(&mut self.waiting, |waiting| all || waiting.until <= now) {
-            match waiting.event {
-                CmEvent::ResolveRequest { .. } => {
-                    let status = sidr_status::UNSUPPORTED;
-                    let reply = ResolveReply {
-                        status,
-                        ..ResolveReply::default()
-                    };
-                    let _ = cm.resolve_reply(now, waiting.cm, &reply, out);
-                }
-                _ => {
-                    let reason = reject::INVALID_SERVICE_ID;
-                    let _ = cm.reject(now, waiting.cm, reason, &[], &[], out);
-                }
-            }
-
-            let _ = cm.destroy(now, waiting.cm, out);
+            refuse(waiting, now, cm, out);
         }
     }
+}
+
+impl Service {
+    /// Whether somebody listens, or may come to.
+    fn is_needed(&self) -> bool {
+        self.paused || !self.ids.is_empty() || !self.expected.is_empty()
+    }
+}
+
+/// Tells a peer that nobody listens.
+fn refuse(waiting: Waiting, now: Time, cm: &mut Cm, out: &mut Outbox) {
+    match waiting.event {
+        CmEvent::ResolveRequest { .. } => {
+            let status = sidr_status::UNSUPPORTED;
+            let reply = ResolveReply {
+                status,
+                ..ResolveReply::default()
+            };
+            let _ = cm.resolve_reply(now, waiting.cm, &reply, out);
+        }
+        _ => {
+            let reason = reject::INVALID_SERVICE_ID;
+            let _ = cm.reject(now, waiting.cm, reason, &[], &[], out);
+        }
+    }
+
+    let _ = cm.destroy(now, waiting.cm, out);
 }
 
 /// Takes the first if it is due; they are in the order of their times.

@@ -18,13 +18,18 @@ impl Ucma {
     /// Handles what the CM has to say, until it has nothing more.
     pub(super) fn settle(&mut self, host: &Host<'_>) {
         while let Some((cm, event)) = self.out.events.pop_front() {
-            let service = match &event {
-                CmEvent::Request { request, .. } => Some(request.service_id),
-                CmEvent::ResolveRequest { request, .. } => Some(request.service_id),
+            let asked = match &event {
+                CmEvent::Request { request, .. } => {
+                    Some((request.service_id, &request.private_data[..]))
+                }
+                CmEvent::ResolveRequest { request, .. } => {
+                    Some((request.service_id, &request.private_data[..]))
+                }
                 _ => None,
             };
 
-            if let Some(service) = service
+            if let Some((service, data)) = asked
+                && self.is_early(service, data)
                 && self
                     .services
                     .wait_for_listener(service, cm, &event, host.now)
