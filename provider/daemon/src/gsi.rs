@@ -6,8 +6,8 @@
 
 use std::time::Instant;
 
-use ferroce_control::CounterPage;
 use ferroce_control::faults::Given;
+use ferroce_control::{CounterPage, GidEntry};
 use ferroce_fabric::gsi::{self, Services};
 use ferroce_fabric::pma::Pma;
 use ferroce_wire::MadHeader;
@@ -78,7 +78,8 @@ impl Gsi {
             return Vec::new();
         };
         let local = group.ip();
-        let own = adapter.gids.entries().find(|entry| entry.addr == local);
+        let is_own = |entry: &&GidEntry| group.serves(entry.addr, entry.scope_id);
+        let own = adapter.gids.entries().find(is_own);
         let own = own.map(|entry| entry.index);
         adapter.counting.dirty = true;
         self.roce

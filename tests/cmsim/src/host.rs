@@ -87,6 +87,7 @@ pub fn host_of(gid: &Gid) -> usize {
 pub fn av(local: usize, remote: usize) -> Av {
     Av {
         local_gid: gid(local),
+        local_index: 0,
         remote_gid: gid(remote),
         pkey: 0xffff,
         sl: 0,

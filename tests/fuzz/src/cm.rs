@@ -38,6 +38,7 @@ const LIMITS: Limits = Limits {
 fn av(remote: u8) -> Av {
     Av {
         local_gid: [1; 16],
+        local_index: 0,
         remote_gid: [remote; 16],
         pkey: 0xffff,
         sl: 0,

@@ -237,9 +237,11 @@ impl Addr {
         self.meant().is_multicast()
     }
 
-    /// Whether both name the same host, whatever the port.
+    /// Whether both name the same host, whatever the port: a link-local address is one of each
+    /// interface.
     pub(super) fn same_host(&self, other: &Self) -> bool {
-        self.family() == other.family() && self.gid() == other.gid()
+        let whole = |addr: &Self| (addr.family(), addr.gid(), addr.scope());
+        whole(self) == whole(other)
     }
 
     /// The scope that a link-local address needs, else 0.

@@ -7,7 +7,7 @@ use ferroce_wire::mad::{self, DEFAULT_PKEY, Mad, QP1, QP1_QKEY};
 use ferroce_wire::pkey;
 
 use super::host::Host;
-use super::route::{NO_LID, port_of};
+use super::route::{NO_LID, index_of, own_end, port_of};
 use super::serve::Server;
 use super::surroundings::Surroundings as View;
 use crate::mads::{Address, Incoming, Outgoing, Route};
@@ -73,6 +73,7 @@ fn sender(incoming: &Incoming, host: &Host<'_>) -> Option<Av> {
     let grh = from.grh?;
     let av = Av {
         local_gid: [0; 16],
+        local_index: grh.gid_index.into(),
         remote_gid: grh.gid,
         pkey: DEFAULT_PKEY,
         sl: from.sl,
@@ -84,7 +85,7 @@ fn sender(incoming: &Incoming, host: &Host<'_>) -> Option<Av> {
     };
 
     if !host.is_ib() {
-        let local_gid = host.gids.entry(grh.gid_index.into())?.gid;
+        let local_gid = host.gids.entry(av.local_index)?.gid;
         return Some(Av { local_gid, ..av });
     }
 
@@ -93,6 +94,7 @@ fn sender(incoming: &Incoming, host: &Host<'_>) -> Option<Av> {
     let (_, local_gid) = port.gids.iter().find(own)?;
     Some(Av {
         local_gid: *local_gid,
+        local_index: index_of(incoming.port, grh.gid_index),
         pkey: *port.p_keys.get(usize::from(from.pkey_index))?,
         local_lid: port.lid | u16::from(from.path_bits),
         remote_lid: from.lid,
@@ -102,11 +104,7 @@ fn sender(incoming: &Incoming, host: &Host<'_>) -> Option<Av> {
 
 fn message(to: &Av, mad: Mad, host: &Host<'_>) -> Option<Outgoing> {
     // A GID may have gone since.
-    let own = host
-        .gids
-        .entries()
-        .find(|entry| entry.gid == to.local_gid)?;
-
+    let own = own_end(to, host)?;
     let far = Address {
         qpn: QP1,
         qkey: QP1_QKEY,

@@ -195,6 +195,7 @@ pub(super) fn near_end(id: &Id, entry: &GidEntry, host: &Host<'_>) -> Result<Pat
     Ok(Path {
         av: Av {
             local_gid: entry.gid,
+            local_index: entry.index,
             remote_gid,
             pkey: port.p_keys.first().copied().unwrap_or(DEFAULT_PKEY),
             sl: 0,

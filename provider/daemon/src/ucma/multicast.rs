@@ -52,6 +52,7 @@ impl Ucma {
 
         let av = Av {
             local_gid: entry.gid,
+            local_index: entry.index,
             remote_gid: addr.gid(),
             pkey: DEFAULT_PKEY,
             sl: 0,

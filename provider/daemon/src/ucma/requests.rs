@@ -1,5 +1,6 @@
 //! Requests of peers: which listener one is for, and the id that it becomes.
 
+use ferroce_control::GidEntry;
 use ferroce_fabric::cm::{Av, CmId, Path, ResolveReply};
 use ferroce_fabric::ipcm::IpHeader;
 use ferroce_fabric::{reject, sidr_status};
@@ -10,6 +11,7 @@ use super::addr::{Addr, IbAddr};
 use super::events::{Detail, Params};
 use super::host::Host;
 use super::id::{Id, State, qp_type};
+use super::route::own_end;
 use super::state::Ucma;
 use super::terms::{SERVICE_TIMEOUT, from_wire};
 
@@ -53,6 +55,7 @@ impl Ucma {
         let path = Path {
             av: Av {
                 local_gid: from.local_gid,
+                local_index: from.local_index,
                 remote_gid: from.remote_gid,
                 ..way
             },
@@ -155,7 +158,13 @@ impl Ucma {
     }
 
     /// Whether a request is for a listener that is not there yet, or not again, and may come.
-    pub(super) fn is_early(&self, service_id: u64, data: &[u8]) -> bool {
+    pub(super) fn is_early(
+        &self,
+        service_id: u64,
+        from: &Av,
+        data: &[u8],
+        host: &Host<'_>,
+    ) -> bool {
         let Some(service) = self.services.get(service_id) else {
             return false;
         };
@@ -163,10 +172,10 @@ impl Ucma {
             return true;
         }
 
-        let header = IpHeader::parse(data).ok();
+        let (header, entry) = (IpHeader::parse(data).ok(), own_end(from, host));
         let takes = |handle: &u32| {
             let id = self.ids.get(*handle);
-            id.is_some_and(|id| serves(id, header.as_ref()))
+            id.is_some_and(|id| serves(id, header.as_ref(), entry))
         };
         !service.ids.iter().any(takes) && service.expected.iter().any(takes)
     }
@@ -189,11 +198,12 @@ impl Ucma {
             .get(service_id)
             .filter(|service| service.cm == listener);
 
+        let entry = own_end(&path.av, host);
         let header = IpHeader::parse(data).ok();
         let fits = |handle: &u32| {
             self.ids
                 .get(*handle)
-                .is_some_and(|id| serves(id, header.as_ref()))
+                .is_some_and(|id| serves(id, header.as_ref(), entry))
         };
         let parent = service.and_then(|service| service.ids.iter().copied().find(fits));
         let parent = parent.ok_or(Refusal::NoService)?;
@@ -208,11 +218,6 @@ impl Ucma {
         if id.backlog == 0 || !self.quotas.has_room(&peer, self.ids.len()) {
             return Err(Refusal::Busy);
         }
-
-        let entry = host
-            .gids
-            .entries()
-            .find(|entry| entry.gid == path.av.local_gid);
 
         let mut child = Id::new(id.channel, 0, id.space, wanted);
         let header_len = id.header_len();
@@ -243,8 +248,8 @@ impl Ucma {
     }
 }
 
-/// Whether a listener takes requests for where a header says.
-fn serves(id: &Id, header: Option<&IpHeader>) -> bool {
+/// Whether a listener takes requests for where a header says, which came to that address.
+fn serves(id: &Id, header: Option<&IpHeader>, entry: Option<&GidEntry>) -> bool {
     let afonly = id.afonly.unwrap_or(false);
     match (id.src, header) {
         (Addr::Ib(_), _) => true,
@@ -252,7 +257,8 @@ fn serves(id: &Id, header: Option<&IpHeader>) -> bool {
         (_, None) => false,
         (src, Some(header)) => {
             let own = src.meant();
-            own.is_ipv4() == header.dst.is_ipv4() && (id.any || own == header.dst)
+            let here = src.scope() == 0 || entry.is_some_and(|e| e.scope_id == src.scope());
+            own.is_ipv4() == header.dst.is_ipv4() && (id.any || own == header.dst && here)
         }
     }
 }

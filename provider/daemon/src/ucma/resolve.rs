@@ -233,6 +233,7 @@ impl Ucma {
         Ok(Path {
             av: Av {
                 local_gid: entry.gid,
+                local_index: entry.index,
                 remote_gid: remote_gid(&id.dst, entry, host),
                 pkey: DEFAULT_PKEY,
                 sl: 0,

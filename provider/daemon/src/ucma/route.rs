@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 
 use ferroce_control::GidEntry;
 use ferroce_control::link::Rate;
+use ferroce_fabric::cm::Av;
 use ferroce_wire::smp::state::ACTIVE;
 use rustix::io::Errno;
 
@@ -19,6 +20,11 @@ pub(super) const NO_LID: u16 = 0xffff;
 /// entries long here.
 pub(super) fn port_of(index: u16) -> u8 {
     (index >> 8) as u8 + 1
+}
+
+/// The other way round, of a GID of a port's table.
+pub(super) fn index_of(port: u8, index: u8) -> u16 {
+    u16::from(port - 1) << 8 | u16::from(index)
 }
 
 /// The device's GID that an address names; `None`: the address stands for all of them, as a
@@ -50,6 +56,13 @@ pub(super) fn own_gid(addr: &Addr, host: &Host<'_>) -> Result<Option<u16>, Errno
         true => Err(Errno::NODEV),
         false => Err(Errno::ADDRNOTAVAIL),
     }
+}
+
+/// The device's address to which a message came. Its GID alone does not tell: the same link-local
+/// address may be that of several interfaces.
+pub(super) fn own_end<'a>(av: &Av, host: &Host<'a>) -> Option<&'a GidEntry> {
+    let entry = host.gids.entry(av.local_index);
+    entry.filter(|entry| entry.gid == av.local_gid)
 }
 
 /// The device's address from which an id reaches a destination.

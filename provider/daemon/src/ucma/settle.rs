@@ -19,17 +19,17 @@ impl Ucma {
     pub(super) fn settle(&mut self, host: &Host<'_>) {
         while let Some((cm, event)) = self.out.events.pop_front() {
             let asked = match &event {
-                CmEvent::Request { request, .. } => {
-                    Some((request.service_id, &request.private_data[..]))
+                CmEvent::Request { from, request, .. } => {
+                    Some((request.service_id, from, &request.private_data[..]))
                 }
-                CmEvent::ResolveRequest { request, .. } => {
-                    Some((request.service_id, &request.private_data[..]))
+                CmEvent::ResolveRequest { from, request, .. } => {
+                    Some((request.service_id, from, &request.private_data[..]))
                 }
                 _ => None,
             };
 
-            if let Some((service, data)) = asked
-                && self.is_early(service, data)
+            if let Some((service, from, data)) = asked
+                && self.is_early(service, from, data, host)
                 && self
                     .services
                     .wait_for_listener(service, cm, &event, host.now)

@@ -251,6 +251,7 @@ impl Cm {
             link: Link {
                 av: Av {
                     local_gid: path.remote_gid,
+                    local_index: from.local_index,
                     remote_gid: path.local_gid,
                     pkey: req.pkey,
                     sl: path.sl,

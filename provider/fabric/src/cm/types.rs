@@ -13,6 +13,8 @@ pub struct CmId(pub(super) u64);
 pub struct Av {
     /// Our GID.
     pub local_gid: Gid,
+    /// Its index with the host, as a link-local GID may be that of several interfaces.
+    pub local_index: u16,
     /// The peer's GID.
     pub remote_gid: Gid,
     /// P_Key.

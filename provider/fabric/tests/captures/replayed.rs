@@ -23,6 +23,7 @@ pub(crate) fn path_of(req: &Req) -> Path {
     Path {
         av: Av {
             local_gid: p.local_gid,
+            local_index: 0,
             remote_gid: p.remote_gid,
             pkey: req.pkey,
             sl: p.sl,

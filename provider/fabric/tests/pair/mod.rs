@@ -49,6 +49,7 @@ pub(crate) fn gid(last: u8) -> Gid {
 pub(crate) fn av(local: u8, remote: u8) -> Av {
     Av {
         local_gid: gid(local),
+        local_index: 0,
         remote_gid: gid(remote),
         pkey: 0xffff,
         sl: 0,

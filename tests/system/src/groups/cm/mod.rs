@@ -1,5 +1,6 @@
 //! Group `cm`: the stock programs of librdmacm, and those of perftest that connect through it.
 
+mod addresses;
 mod changes;
 pub(crate) mod single;
 pub(crate) mod sockets;
@@ -123,6 +124,7 @@ pub(crate) fn cases() -> Vec<Case> {
     // Where Debian's documents are not installed, it has to be fetched.
     cases.push(suite.in_company(Company::Alone));
     cases.extend(changes::cases());
+    cases.extend(addresses::cases());
     cases.push(unanswered);
     cases
 }

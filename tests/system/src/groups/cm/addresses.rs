@@ -1,0 +1,95 @@
+//! Group `cm`, continued: which interface an address means, and where there is none.
+
+use std::time::Duration;
+
+use crate::groups::cm::{LIMIT, TCP, USUAL_PORT, changes, wait_for_listener};
+use crate::groups::verbs::watch::ip;
+use crate::harness::case::{Case, Ending, Stop, expect};
+use crate::harness::process;
+use crate::lab::Lab;
+use crate::lab::host::Host;
+use crate::lab::netns::{INTERFACES, Namespace};
+
+/// A second link between the two hosts of a pair: its ends.
+const SECOND: [&str; 2] = ["fveth2", "fveth3"];
+/// Addresses that each host has at both of its interfaces.
+const LINK_LOCAL: [&str; 2] = ["fe80::77:1", "fe80::77:2"];
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![Case::new(
+        "cm/veth/one link-local address at two interfaces",
+        alike,
+    )]
+}
+
+/// Two hosts, joined twice, without daemons.
+fn joined_twice(lab: &Lab) -> Result<[Host; 2], Stop> {
+    let pair = changes::pair()?;
+    let far = Namespace::id(&pair.b).to_string();
+    let [near, other] = SECOND;
+    let host = |address, namespace| Host::new(lab.programs(), address, Some(namespace));
+    let hosts = [host(LINK_LOCAL[0], pair.a)?, host(LINK_LOCAL[1], pair.b)?];
+    let line = [
+        "link", "add", near, "type", "veth", "peer", "name", other, "netns", &far,
+    ];
+    ip(&hosts[0], &line)?;
+    for (host, interface) in hosts.iter().zip(SECOND) {
+        ip(host, &["link", "set", interface, "up"])?;
+    }
+    Ok(hosts)
+}
+
+/// The same link-local addresses at both links: a request comes to the one by which it was sent,
+/// and only who listens there takes it.
+fn alike(lab: &mut Lab) -> Ending {
+    let dir = lab.case_dir()?;
+    let mut hosts = joined_twice(lab)?;
+    let both = [INTERFACES, SECOND];
+    for (at, (host, address)) in hosts.iter_mut().zip(LINK_LOCAL).enumerate() {
+        let address = |link: [&str; 2]| format!("{address}%{}", link[at]);
+        for link in both {
+            let prefix = format!("{}/64", host.address);
+            ip(host, &["addr", "add", &prefix, "dev", link[at], "nodad"])?;
+        }
+        let [first, second] = both.map(address);
+        host.up_with(&["--addr", &first, "--addr", &second])?;
+    }
+
+    let [near, far] = &hosts;
+    for (link, other) in [(INTERFACES, SECOND), (SECOND, INTERFACES)] {
+        for everywhere in [true, false] {
+            let listened = match everywhere {
+                true => "::".to_owned(),
+                false => format!("{}%{}", LINK_LOCAL[1], link[1]),
+            };
+            let mut server = far.run("rping");
+            server.args(["-s", "-V", "-C", "5", "-a", &listened]);
+            let mut server = process::spawn(server, &dir, "server")?;
+            if !wait_for_listener(&mut server, far, TCP, USUAL_PORT) {
+                return Err(Stop::with("no listener", &[&server.kill()]));
+            }
+
+            let ask = |interface: &str| {
+                let mut client = near.run("rping");
+                let address = format!("{}%{interface}", LINK_LOCAL[1]);
+                client.args(["-c", "-V", "-C", "5", "-a", &address]);
+                process::run(client, &dir, "client", LIMIT)
+            };
+            if !everywhere {
+                let refused = ask(other[0])?;
+                let said = format!("{}{}", refused.out, refused.err);
+                expect(said.contains("RDMA_CM_EVENT_REJECTED, error 8"), || {
+                    format!("who listens at {listened} heard of {}: {said}", other[0])
+                })?;
+            }
+
+            let client = ask(link[0])?;
+            let server = server.finish_after(&client, Duration::from_secs(10));
+            if !client.success() || !server.success() {
+                let what = format!("by {}, to {listened}", link[0]);
+                return Err(Stop::with(what, &[&client, &server]));
+            }
+        }
+    }
+    Ok(())
+}
