@@ -127,6 +127,7 @@ impl Adapter {
             },
             info: &self.info,
             snapshot: &self.snapshot,
+            given: matches!(self.source, Source::Fixed { .. }),
             ports: &self.ib.shown,
             poller: &self.poller,
             claims: &self.claims,

@@ -41,6 +41,7 @@ mod lock;
 pub mod log;
 mod mads;
 mod message_faults;
+mod next_hop;
 mod nldev;
 mod performance;
 mod place;

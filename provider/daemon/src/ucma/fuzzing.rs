@@ -55,6 +55,7 @@ pub fn rdma_cm(input: &[u8]) -> bool {
             gids: &gids,
             info: &info,
             snapshot: &snapshot,
+            given: true,
             ports: &[],
             now,
         };

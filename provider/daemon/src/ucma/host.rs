@@ -14,6 +14,8 @@ pub(crate) struct Host<'a> {
     pub info: &'a DeviceInfo,
     /// The host's interfaces.
     pub snapshot: &'a Snapshot,
+    /// Whether its addresses were given, and not an interface, whose addresses they are.
+    pub given: bool,
     /// The device's ports, if they are InfiniBand's.
     pub ports: &'a [IbPort],
     /// Now.

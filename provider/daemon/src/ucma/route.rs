@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use super::addr::{Addr, Gid, gid_of};
 use super::host::Host;
 use super::id::Id;
+use crate::next_hop::Kernel;
 
 /// LIDs have no meaning over Ethernet.
 pub(super) const NO_LID: u16 = 0xffff;
@@ -89,12 +90,39 @@ pub(super) fn source<'a>(id: &Id, dst: &Addr, host: &Host<'a>) -> Result<&'a Gid
         return suitable.next().ok_or(Errno::NODEV);
     }
 
-    let routed = route(dst)?;
-    let exact = host
-        .gids
-        .entries()
-        .find(|entry| entry.addr == routed && suits(entry));
-    exact.or_else(|| suitable.next()).ok_or(Errno::NODEV)
+    let (routed, scope) = route(dst)?;
+    let is_routed =
+        |entry: &&GidEntry| entry.addr == routed && (scope == 0 || entry.scope_id == scope);
+    let exact = host.gids.entries().filter(suits).find(is_routed);
+    if exact.is_some() {
+        return exact.ok_or(Errno::NODEV);
+    }
+
+    // To another address of this host any of the device's will do, as to another device's.
+    let of_host = |ip: IpAddr| host.snapshot.addresses.iter().any(|own| own.ip == ip);
+    if routed.is_loopback() || routed == dst.meant() || of_host(dst.meant()) {
+        return suitable.next().ok_or(Errno::NODEV);
+    }
+
+    let kernel = Kernel::open();
+    let hop = kernel.and_then(|kernel| kernel.hop(dst.meant(), None, dst.scope()));
+    let Some(hop) = hop.ok().filter(|hop| hop.is_far) else {
+        // Nothing is known of the way, or it ends here.
+        return suitable.next().ok_or(Errno::NODEV);
+    };
+    let all = || host.gids.entries().filter(suits);
+    let there = all().find(|entry| entry.ifindex == hop.ifindex);
+    there
+        .or_else(|| all().find(|entry| is_portable(entry, host)))
+        .ok_or(Errno::NODEV)
+}
+
+/// Whether packets from an address of the device's leave by any interface: it is a service's, at
+/// the loopback interface, or who made the device has chosen it, and knows the way back to it.
+fn is_portable(entry: &GidEntry, host: &Host<'_>) -> bool {
+    let at = |index| host.snapshot.links.iter().find(|link| link.index == index);
+    let at_loopback = || at(entry.ifindex).is_some_and(|link| link.loopback);
+    !entry.addr.is_loopback() && (host.given || at_loopback())
 }
 
 /// The same over InfiniBand, where the host's routes say nothing: a port that is active before one
@@ -116,8 +144,8 @@ fn infiniband_source<'a>(dst: &Addr, host: &Host<'a>) -> Result<&'a GidEntry, Er
     found.ok_or(Errno::NODEV)
 }
 
-/// The address from which the host's routes lead to a destination.
-fn route(dst: &Addr) -> Result<IpAddr, Errno> {
+/// The address from which the host's routes lead to a destination, with its scope.
+fn route(dst: &Addr) -> Result<(IpAddr, u32), Errno> {
     let to = match dst.meant() {
         IpAddr::V6(ip) => SocketAddr::V6(SocketAddrV6::new(
             ip,
@@ -137,8 +165,12 @@ fn route(dst: &Addr) -> Result<IpAddr, Errno> {
         socket.connect(to)?;
         socket.local_addr()
     });
+    let scope = |addr: &SocketAddr| match addr {
+        SocketAddr::V4(_) => 0,
+        SocketAddr::V6(addr) => addr.scope_id(),
+    };
     asked
-        .map(|addr| addr.ip())
+        .map(|addr| (addr.ip(), scope(&addr)))
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NETUNREACH))
 }
 

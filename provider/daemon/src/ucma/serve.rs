@@ -138,6 +138,7 @@ impl Server {
             gids: view.gids,
             info: view.info,
             snapshot: view.snapshot,
+            given: view.given,
             ports: view.ports,
             now: self.clock.now(),
         }

@@ -15,6 +15,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) info: &'a DeviceInfo,
     /// The host's interfaces.
     pub(crate) snapshot: &'a Snapshot,
+    /// Whether the device's addresses were given, one by one.
+    pub(crate) given: bool,
     /// None of a RoCE device.
     pub(crate) ports: &'a [IbPort],
     /// Where sockets are watched.

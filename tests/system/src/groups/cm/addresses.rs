@@ -16,10 +16,10 @@ const SECOND: [&str; 2] = ["fveth2", "fveth3"];
 const LINK_LOCAL: [&str; 2] = ["fe80::77:1", "fe80::77:2"];
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case::new(
-        "cm/veth/one link-local address at two interfaces",
-        alike,
-    )]
+    vec![
+        Case::new("cm/veth/one link-local address at two interfaces", alike),
+        Case::new("cm/veth/where routes lead past the device", past),
+    ]
 }
 
 /// Two hosts, joined twice, without daemons.
@@ -92,4 +92,51 @@ fn alike(lab: &mut Lab) -> Ending {
         }
     }
     Ok(())
+}
+
+/// Where routes lead by an interface without a device, and the device's addresses are those of
+/// another one, there is no device (`-ENODEV`) at once. A service's address, at the loopback
+/// interface, is one by whichever interface packets leave.
+fn past(lab: &mut Lab) -> Ending {
+    const BEYOND: [&str; 2] = ["10.78.0.1", "10.78.0.2"];
+    const SERVICE: &str = "10.79.0.1";
+
+    let dir = lab.case_dir()?;
+    let mut hosts = joined_twice(lab)?;
+    for ((host, interface), address) in hosts.iter().zip(SECOND).zip(BEYOND) {
+        let prefix = format!("{address}/24");
+        ip(host, &["addr", "add", &prefix, "dev", interface])?;
+    }
+    let [near, far] = &mut hosts;
+    near.up_with(&["--netdev", INTERFACES[0]])?;
+    let mut client = near.run("ucmatose");
+    client.args(["-s", BEYOND[1]]);
+    let client = process::run(client, &dir, "past", LIMIT)?;
+    let said = format!("{}{}", client.out, client.err);
+    if client.success() || !said.contains("RDMA_CM_EVENT_ADDR_ERROR, error: -19") {
+        return Err(Stop::with("not told that there is no device", &[&client]));
+    }
+    expect(client.elapsed < Duration::from_secs(5), || {
+        format!("told after {:?}", client.elapsed)
+    })?;
+    near.down()?;
+
+    ip(near, &["addr", "add", SERVICE, "dev", "lo"])?;
+    ip(far, &["route", "add", SERVICE, "via", BEYOND[0]])?;
+    near.up_with(&["--addr", SERVICE, "--netdev", SECOND[0]])?;
+    far.up_with(&["--addr", BEYOND[1]])?;
+    let mut server = far.run("rping");
+    server.args(["-s", "-V", "-C", "5", "-a", "0.0.0.0"]);
+    let mut server = process::spawn(server, &dir, "server")?;
+    if !wait_for_listener(&mut server, far, TCP, USUAL_PORT) {
+        return Err(Stop::with("no listener", &[&server.kill()]));
+    }
+    let mut client = near.run("rping");
+    client.args(["-c", "-V", "-C", "5", "-a", BEYOND[1]]);
+    let client = process::run(client, &dir, "client", LIMIT)?;
+    let server = server.finish_after(&client, Duration::from_secs(10));
+    match client.success() && server.success() {
+        true => Ok(()),
+        false => Err(Stop::with("from a service's address", &[&client, &server])),
+    }
 }
