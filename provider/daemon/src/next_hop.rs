@@ -1,5 +1,6 @@
-//! Where the kernel would send a packet: a single question of rtnetlink(7), which anybody may ask.
-//! Reads only, and never waits: the kernel answers while it is asked.
+//! Where the kernel would send a packet, and whether it knows the hardware address there: single
+//! questions of rtnetlink(7), which anybody may ask. Reads only, and never waits: the kernel
+//! answers while it is asked.
 
 use std::io;
 use std::net::IpAddr;
@@ -10,9 +11,19 @@ use netlink_packet_core::{
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
-/// Bytes of `struct nlmsghdr` and of `struct rtmsg`.
+/// Bytes of `struct nlmsghdr`, of `struct rtmsg`, of `struct ndmsg` and of `struct ifinfomsg`.
 const HEADER: usize = 16;
 const ROUTE: usize = 12;
+const NEIGHBOUR: usize = 12;
+const LINK: usize = 16;
+
+/// States of a neighbour in which packets go to it, or would without its address.
+const VALID: u16 = libc::NUD_PERMANENT
+    | libc::NUD_NOARP
+    | libc::NUD_REACHABLE
+    | libc::NUD_PROBE
+    | libc::NUD_STALE
+    | libc::NUD_DELAY;
 
 /// Where packets for a destination go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,6 +34,17 @@ pub(crate) struct Hop {
     pub(crate) ip: IpAddr,
     /// Whether that is another host.
     pub(crate) is_far: bool,
+}
+
+/// What is known of a neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Neighbour {
+    /// Its hardware address, or that it needs none.
+    Known,
+    /// Nothing, but somebody has asked for it already.
+    Sought,
+    /// Nothing.
+    Unknown,
 }
 
 /// Whom to ask.
@@ -60,6 +82,32 @@ impl Kernel {
 
         let answer = self.ask(libc::RTM_GETROUTE, &header, &attributes, libc::RTM_NEWROUTE)?;
         hop_of(&answer, to).ok_or(io::ErrorKind::InvalidData.into())
+    }
+
+    /// What is known of the next hop. Kernels before 5.0 do not tell: an error.
+    pub(crate) fn neighbour(&self, hop: &Hop) -> io::Result<Neighbour> {
+        let (family, address) = bytes_of(hop.ip);
+        let mut header = [0; NEIGHBOUR];
+        header[0] = family;
+        header[4..8].copy_from_slice(&hop.ifindex.to_ne_bytes());
+        let attributes = [(libc::NDA_DST, &address[..])];
+        let answer = self.ask(libc::RTM_GETNEIGH, &header, &attributes, libc::RTM_NEWNEIGH);
+        match answer {
+            Ok(answer) => Ok(neighbour_of(&answer)),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(Neighbour::Unknown),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether an interface asks its neighbours for their addresses.
+    pub(crate) fn asks_neighbours(&self, ifindex: u32) -> io::Result<bool> {
+        let mut header = [0; LINK];
+        header[4..8].copy_from_slice(&ifindex.to_ne_bytes());
+        let answer = self.ask(libc::RTM_GETLINK, &header, &[], libc::RTM_NEWLINK)?;
+        let flags = answer.get(8..).and_then(|flags| flags.first_chunk());
+        let flags = flags.map_or(0, |flags| i32::from_ne_bytes(*flags));
+        let none = libc::IFF_LOOPBACK | libc::IFF_NOARP | libc::IFF_POINTOPOINT;
+        Ok(flags & none == 0)
     }
 
     /// What is behind the netlink header of the answer to a question.
@@ -134,6 +182,16 @@ fn hop_of(message: &[u8], to: IpAddr) -> Option<Hop> {
     })
 }
 
+/// A message of type `RTM_NEWNEIGH`, from its `struct ndmsg` on.
+fn neighbour_of(message: &[u8]) -> Neighbour {
+    let state = message.get(8..).and_then(|state| state.first_chunk());
+    match state.map_or(0, |state| u16::from_ne_bytes(*state)) {
+        state if state & VALID != 0 => Neighbour::Known,
+        state if state & libc::NUD_INCOMPLETE != 0 => Neighbour::Sought,
+        _ => Neighbour::Unknown,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,6 +201,10 @@ mod tests {
         let kernel = Kernel::open().unwrap();
         let hop = kernel.hop("127.0.0.1".parse().unwrap(), None, 0).unwrap();
         assert!(!hop.is_far, "{hop:?}");
+        assert!(!kernel.asks_neighbours(hop.ifindex).unwrap());
+        // There may be none of them, and never one that is waited for.
+        assert_ne!(kernel.neighbour(&hop).unwrap(), Neighbour::Sought);
+        assert!(kernel.asks_neighbours(0x7fff_fff0).is_err());
     }
 
     #[test]
@@ -177,5 +239,22 @@ mod tests {
         let via = (libc::RTA_VIA, &via[..]);
         assert_eq!(said(libc::RTN_UNICAST, &[out, via]), hop(v6.into(), true));
         assert_eq!(said(libc::RTN_UNICAST, &[gateway]), None);
+    }
+
+    #[test]
+    fn a_neighbour_is_known_while_packets_go_to_it() {
+        let state = |state: u16| {
+            let mut bytes = [0; NEIGHBOUR];
+            bytes[8..10].copy_from_slice(&state.to_ne_bytes());
+            neighbour_of(&bytes)
+        };
+        for known in [libc::NUD_REACHABLE, libc::NUD_STALE, libc::NUD_PERMANENT] {
+            assert_eq!(state(known), Neighbour::Known);
+        }
+        assert_eq!(state(libc::NUD_INCOMPLETE), Neighbour::Sought);
+        for unknown in [libc::NUD_NONE, libc::NUD_FAILED] {
+            assert_eq!(state(unknown), Neighbour::Unknown);
+        }
+        assert_eq!(neighbour_of(&[]), Neighbour::Unknown);
     }
 }

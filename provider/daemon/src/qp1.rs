@@ -214,6 +214,11 @@ fn receive<'a>(
         Err(_) => return Received::Other,
     };
 
+    // By which somebody has had his kernel look for this host.
+    if len == 0 {
+        return Received::Other;
+    }
+
     let Some((from, bytes)) = from.ok().zip(buffer.get(..len)) else {
         counters.add(Counter::RxParseErrors, 1);
         return Received::Other;

@@ -7,8 +7,10 @@ use ferroce_fabric::cm::{CmId, Path};
 use super::addr::{Addr, Gid};
 use super::events::{Detail, Kind};
 use super::ports::Port;
+use crate::next_hop::Hop;
 
-/// How far an id has come, in the kernel's terms. Over Ethernet, resolving happens at once.
+/// How far an id has come, in the kernel's terms. Over Ethernet, resolving happens at once, but for
+/// neighbours of which nothing is known yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// New.
@@ -17,7 +19,8 @@ pub(super) enum State {
     Bound,
     /// It knows its device and the way to the destination.
     AddrResolved,
-    /// It asks a subnet administrator for the way to the destination.
+    /// It waits for the way to the destination: the subnet administrator's answer, or that of the
+    /// neighbour.
     AddrQuery,
     /// It asks one for a path.
     RouteQuery,
@@ -79,6 +82,8 @@ pub(super) struct Id {
     pub remote_gid: Option<Gid>,
     /// The number of what it asks the subnet administrator.
     pub asks: Option<u32>,
+    /// The next hop on the way to the peer, while its hardware address is looked for.
+    pub seeks: Option<Hop>,
     /// The way to the peer.
     pub path: Option<Path>,
     /// Its claim to a port.
@@ -131,6 +136,7 @@ impl Id {
             peer: None,
             remote_gid: None,
             asks: None,
+            seeks: None,
             path: None,
             port: None,
             tos: None,

@@ -37,6 +37,7 @@ mod listed;
 mod membership;
 mod multicast;
 mod names;
+mod neighbours;
 mod options;
 mod outbox;
 mod ports;

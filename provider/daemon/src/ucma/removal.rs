@@ -34,6 +34,9 @@ impl Ucma {
         if let Some(service) = id.service {
             self.services.leave(service, handle, host.now);
         }
+        if let Some(hop) = id.seeks {
+            self.neighbours.forget(hop, handle);
+        }
         if let Some(number) = id.asks {
             self.questions.forget(number);
         }

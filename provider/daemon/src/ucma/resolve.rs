@@ -1,6 +1,6 @@
 //! Binding, resolving and listening: from an address to the device's GID, a port, a path. Over
-//! Ethernet everything is known at once, so what the kernel answers later in an event is queued as
-//! one before the command returns.
+//! Ethernet everything is known at once, but for neighbours (`neighbours`), so what the kernel
+//! answers later in an event is queued as one before the command returns.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -148,9 +148,39 @@ impl Ucma {
             return Err(Errno::INVAL);
         }
 
+        let space = u32::from(id.space);
+        let found = match source(id, &dst, host) {
+            Ok(_) if space == RDMA_PS_IPOIB => Err(Errno::INVAL),
+            Ok(entry) => Ok(entry),
+            // No device leads there, which the kernel finds out later than that no route does.
+            Err(Errno::NODEV) => Err(Errno::NODEV),
+            Err(errno) => return Err(errno),
+        };
+
+        id.dst = dst;
+        self.not_awaited(handle, host);
+        if let Ok(entry) = found
+            && self.seek_neighbour(handle, &dst, entry, patience, host)
+        {
+            return Ok(());
+        }
+        self.take_address(handle, found.map(|entry| entry.index), patience, host)
+    }
+
+    /// An id has found the device's address from which its destination is reached, or has not.
+    pub(super) fn take_address(
+        &mut self,
+        handle: u32,
+        found: Result<u16, Errno>,
+        patience: Duration,
+        host: &Host<'_>,
+    ) -> Result<(), Errno> {
+        let id = self.existing(handle)?;
+        let dst = id.dst;
+
         // What fails leaves the id bound as it was: a wildcard's port is still all its own.
-        let status = match source(id, &dst, host) {
-            Ok(_) if u32::from(id.space) == RDMA_PS_IPOIB => Errno::INVAL.raw_os_error(),
+        let entry = found.and_then(|index| host.gids.entry(index).ok_or(Errno::NODEV));
+        let status = match entry {
             Ok(entry) => {
                 if id.any {
                     let port = id.src.port();
@@ -168,14 +198,9 @@ impl Ucma {
                 id.state = State::AddrResolved;
                 0
             }
-            // No device leads there, which the kernel finds out later than that no route does.
-            Err(Errno::NODEV) => Errno::NODEV.raw_os_error(),
-            Err(errno) => return Err(errno),
+            Err(errno) => errno.raw_os_error(),
         };
 
-        id.dst = dst;
-        self.not_awaited(handle, host);
-        let id = self.existing(handle)?;
         let (port, src, any) = (id.port, id.src, id.any);
         let dst_any = status != 0 && names_nobody(&dst);
         if let Some(port) = port {

@@ -50,6 +50,7 @@ impl Service for Server {
             self.ucma.services.next_timeout(),
             self.ucma.questions.next_timeout(),
             self.ucma.names.next_timeout(),
+            self.ucma.neighbours.next_timeout(),
             self.ucma.regroup_at,
         ];
         let at = times.into_iter().flatten().min();
@@ -123,6 +124,7 @@ impl Server {
         ucma.repeat_questions(&host);
         ucma.names.renew(&mut ucma.questions, &host);
         ucma.regroup(&host);
+        ucma.look_for_neighbours(&host);
         self.finish(&host);
     }
 

@@ -15,6 +15,7 @@ use super::faults::Faults;
 use super::groups::Group;
 use super::id::{Id, State};
 use super::names::Names;
+use super::neighbours::Neighbours;
 use super::outbox::Outbox;
 use super::ports::Ports;
 use super::questions::Questions;
@@ -46,6 +47,7 @@ pub(crate) struct Ucma {
     pub(super) cm: Cm,
     pub(super) questions: Questions,
     pub(super) names: Names,
+    pub(super) neighbours: Neighbours,
     /// When memberships in groups are asked for again.
     pub(super) regroup_at: Option<Time>,
     pub(super) faults: Faults,
@@ -93,6 +95,7 @@ impl Ucma {
             cm: Cm::new(config),
             questions: Questions::default(),
             names: Names::default(),
+            neighbours: Neighbours::default(),
             regroup_at: None,
             faults: Faults::default(),
             out: Outbox::default(),

@@ -1,14 +1,15 @@
 //! Group `cm`, continued: which interface an address means, and where there is none.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::groups::cm::{LIMIT, TCP, USUAL_PORT, changes, wait_for_listener};
 use crate::groups::verbs::watch::ip;
 use crate::harness::case::{Case, Ending, Stop, expect};
 use crate::harness::process;
 use crate::lab::Lab;
+use crate::lab::environment;
 use crate::lab::host::Host;
-use crate::lab::netns::{INTERFACES, Namespace};
+use crate::lab::netns::{ADDRESSES, INTERFACES, Namespace};
 
 /// A second link between the two hosts of a pair: its ends.
 const SECOND: [&str; 2] = ["fveth2", "fveth3"];
@@ -19,6 +20,7 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("cm/veth/one link-local address at two interfaces", alike),
         Case::new("cm/veth/where routes lead past the device", past),
+        Case::new("cm/veth/a host that is not there", absent),
     ]
 }
 
@@ -139,4 +141,68 @@ fn past(lab: &mut Lab) -> Ending {
         true => Ok(()),
         false => Err(Stop::with("from a service's address", &[&client, &server])),
     }
+}
+
+/// A host on the link that does not answer when it is asked for its hardware address: no address
+/// (`-ETIMEDOUT`) as soon as the program's patience is over. One that comes in time is found, and an
+/// id whose program ends meanwhile goes with it.
+fn absent(lab: &mut Lab) -> Ending {
+    /// What ucmatose gives `rdma_resolve_addr`.
+    const PATIENCE: Duration = Duration::from_secs(2);
+    const NOBODY: &str = "10.77.0.99";
+    const LATE: &str = "10.77.0.98";
+
+    let dir = lab.case_dir()?;
+    let pair = changes::pair()?;
+    let host = |address, namespace| Host::new(lab.programs(), address, Some(namespace));
+    let mut near = host(ADDRESSES[0], pair.a)?;
+    let far = host(ADDRESSES[1], pair.b)?;
+    near.up()?;
+    let ask = |address: &str, name: &str| {
+        let mut client = near.run("ucmatose");
+        client.args(["-s", address]);
+        process::spawn(client, &dir, name)
+    };
+
+    let nobody = ask(NOBODY, "nobody")?.finish(LIMIT);
+    let said = format!("{}{}", nobody.out, nobody.err);
+    if nobody.success() || !said.contains("RDMA_CM_EVENT_ADDR_ERROR, error: -110") {
+        return Err(Stop::with("not told that nobody is there", &[&nobody]));
+    }
+    let took = nobody.elapsed;
+    expect(took >= PATIENCE && took < PATIENCE * 3, || {
+        format!("told after {took:?}")
+    })?;
+
+    // One that has its address a moment after it was asked for.
+    let late = ask(LATE, "late")?;
+    let waits = |host: &Host| {
+        let status = host.status()?;
+        Ok::<_, anyhow::Error>(status["cm"]["ids"] != 0)
+    };
+    while !waits(&near)? {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    ip(
+        &far,
+        &["addr", "add", &format!("{LATE}/24"), "dev", INTERFACES[1]],
+    )?;
+    let sent = |host: &Host| {
+        let status = host.status()?;
+        let sent = environment::counter(&status, "cm_tx_msgs/req");
+        Ok::<_, anyhow::Error>(sent > 0)
+    };
+    let deadline = Instant::now() + LIMIT;
+    while !sent(&near)? {
+        expect(Instant::now() < deadline, || "it was not found".to_owned())?;
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    late.kill();
+
+    ask(NOBODY, "killed")?.kill();
+    while waits(&near)? {
+        expect(Instant::now() < deadline, || "ids are left".to_owned())?;
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }

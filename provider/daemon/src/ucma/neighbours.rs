@@ -1,0 +1,210 @@
+//! Destinations whose next hop has no hardware address yet. The kernel's rdma_cm resolves an address
+//! no sooner than it knows that of the neighbour, and so does this: it has the kernel ask, by a
+//! datagram that everybody drops, and looks for the answer until the program's patience is over.
+//! Where the kernel does not tell what it knows, addresses are resolved at once.
+
+use std::collections::HashMap;
+use std::net::{SocketAddr, SocketAddrV6, UdpSocket};
+use std::time::Duration;
+
+use ferroce_control::GidEntry;
+use ferroce_fabric::cm::Time;
+use ferroce_wire::ROCE_V2_PORT;
+use rustix::io::Errno;
+
+use super::addr::Addr;
+use super::host::Host;
+use super::id::State;
+use super::state::Ucma;
+use crate::next_hop::{Hop, Kernel, Neighbour};
+
+/// How soon the answer of a neighbour is looked for, and the longest pause between two looks.
+const FIRST_LOOK: Duration = Duration::from_micros(500);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// What makes the kernel look for the neighbour: an empty datagram, from where a connection's
+/// packets come, and to where they go. It is no packet of RoCE's, and no port of a host without
+/// RoCE.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    from: SocketAddr,
+    to: SocketAddr,
+}
+
+/// An id that waits.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    id: u32,
+    /// The device's address that it will have.
+    gid_index: u16,
+    until: Time,
+}
+
+/// A neighbour that is being looked for.
+#[derive(Debug)]
+struct Sought {
+    probe: Probe,
+    waiting: Vec<Waiting>,
+    pause: Duration,
+    again: Time,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Neighbours(HashMap<Hop, Sought>);
+
+impl Neighbours {
+    /// Has the next hop of a destination looked for. `None`: there is no need to, or no way.
+    fn seek(&mut self, dst: &Addr, entry: &GidEntry, waiting: Waiting, now: Time) -> Option<Hop> {
+        let kernel = Kernel::open().ok()?;
+        let hop = kernel.hop(dst.meant(), Some(entry.addr), dst.scope());
+        let hop = hop.ok().filter(|hop| hop.is_far)?;
+        let probe = Probe::new(dst, entry);
+        match kernel.neighbour(&hop).ok()? {
+            Neighbour::Known => return None,
+            Neighbour::Sought => {}
+            Neighbour::Unknown => {
+                if !kernel.asks_neighbours(hop.ifindex).ok()? {
+                    return None;
+                }
+                probe.send().ok()?;
+                // One that is on this machine has answered by now.
+                if kernel.neighbour(&hop).ok()? == Neighbour::Known {
+                    return None;
+                }
+            }
+        }
+
+        let sought = self.0.entry(hop).or_insert_with(|| Sought {
+            probe,
+            waiting: Vec::new(),
+            pause: FIRST_LOOK,
+            again: now,
+        });
+        sought.pause = FIRST_LOOK;
+        sought.again = now + FIRST_LOOK;
+        sought.waiting.push(waiting);
+        Some(hop)
+    }
+
+    /// An id waits no more.
+    pub(super) fn forget(&mut self, hop: Hop, id: u32) {
+        if let Some(sought) = self.0.get_mut(&hop) {
+            sought.waiting.retain(|waiting| waiting.id != id);
+            if sought.waiting.is_empty() {
+                self.0.remove(&hop);
+            }
+        }
+    }
+
+    /// When to look.
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        self.0.values().map(|sought| sought.again).min()
+    }
+
+    /// Looks for answers: the ids that wait no more, each with what has come of it.
+    fn look(&mut self, now: Time) -> Vec<(Hop, Waiting, Result<(), Errno>)> {
+        let mut over = Vec::new();
+        if self.next_timeout().is_none_or(|at| at > now) {
+            return over;
+        }
+
+        let kernel = Kernel::open();
+        for (hop, sought) in self.0.iter_mut().filter(|(_, sought)| sought.again <= now) {
+            let state = match &kernel {
+                Ok(kernel) => kernel.neighbour(hop).unwrap_or(Neighbour::Known),
+                Err(_) => Neighbour::Known,
+            };
+            if state == Neighbour::Known {
+                let all = sought.waiting.drain(..);
+                over.extend(all.map(|waiting| (*hop, waiting, Ok(()))));
+                continue;
+            }
+
+            // The kernel has given up: who is not there now may be in a moment.
+            if state == Neighbour::Unknown {
+                let _ = sought.probe.send();
+            }
+            let late = sought
+                .waiting
+                .extract_if(.., |waiting| waiting.until <= now);
+            over.extend(late.map(|waiting| (*hop, waiting, Err(Errno::TIMEDOUT))));
+            sought.pause = (sought.pause * 2).min(LONGEST_PAUSE);
+            let ends = sought.waiting.iter().map(|waiting| waiting.until);
+            sought.again = ends.fold(now + sought.pause, Time::min);
+        }
+
+        self.0.retain(|_, sought| !sought.waiting.is_empty());
+        over
+    }
+}
+
+impl Probe {
+    fn new(dst: &Addr, entry: &GidEntry) -> Self {
+        let at = |ip, port, scope| match SocketAddr::new(ip, port) {
+            SocketAddr::V6(v6) => SocketAddrV6::new(*v6.ip(), port, 0, scope).into(),
+            v4 => v4,
+        };
+        Self {
+            from: at(entry.addr, 0, entry.scope_id),
+            to: at(dst.meant(), ROCE_V2_PORT, dst.scope()),
+        }
+    }
+
+    fn send(&self) -> std::io::Result<()> {
+        let socket = UdpSocket::bind(self.from)?;
+        socket.set_nonblocking(true)?;
+        socket.send_to(&[], self.to).map(drop)
+    }
+}
+
+impl Ucma {
+    /// Has an id wait for its destination's neighbour. `false`: there is nothing to wait for.
+    pub(super) fn seek_neighbour(
+        &mut self,
+        handle: u32,
+        dst: &Addr,
+        entry: &GidEntry,
+        patience: Duration,
+        host: &Host<'_>,
+    ) -> bool {
+        let of_host = |ip| host.snapshot.addresses.iter().any(|own| own.ip == ip);
+        let is_near = dst.is_zero()
+            || dst.is_loopback()
+            || entry.addr.is_loopback()
+            || dst.names(entry)
+            || of_host(dst.meant());
+        if is_near || dst.is_multicast() || host.is_ib() {
+            return false;
+        }
+
+        let waiting = Waiting {
+            id: handle,
+            gid_index: entry.index,
+            until: host.now + patience,
+        };
+        let hop = self.neighbours.seek(dst, entry, waiting, host.now);
+        if let (Some(hop), Some(id)) = (hop, self.ids.get_mut(handle)) {
+            id.seeks = Some(hop);
+            id.state = State::AddrQuery;
+        }
+        hop.is_some()
+    }
+
+    /// Resolves addresses whose neighbours have answered, and gives up those whose time is over.
+    pub(super) fn look_for_neighbours(&mut self, host: &Host<'_>) {
+        for (hop, waiting, result) in self.neighbours.look(host.now) {
+            let Some(id) = self.ids.get_mut(waiting.id) else {
+                continue;
+            };
+            if id.seeks.take_if(|seeks| *seeks == hop).is_none() || id.state != State::AddrQuery {
+                continue;
+            }
+            id.state = State::Bound;
+            self.generations.touch(waiting.id);
+            // Over Ethernet there is nothing more to ask, and nothing that fails.
+            let found = result.map(|()| waiting.gid_index);
+            let _ = self.take_address(waiting.id, found, Duration::ZERO, host);
+        }
+    }
+}
