@@ -88,8 +88,8 @@ impl Source {
         }
     }
 
-    /// Goes by the name that the interface of this index has now: it may have been renamed. Where it
-    /// is gone, one that is made again under its name takes its place. Returns whether it has
+    /// Goes by the name that the interface of this index has now: it may have been renamed. Where
+    /// it is gone, one that is made again under its name takes its place. Returns whether it has
     /// another name.
     pub(crate) fn follow(&mut self, index: u32, snapshot: &Snapshot) -> bool {
         let (Self::Fixed { netdev, .. } | Self::Interface(netdev)) = self;

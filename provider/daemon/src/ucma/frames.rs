@@ -49,6 +49,7 @@ pub fn rdma_cm_frames(input: &[u8]) -> bool {
         ports: &[port()],
         poller: &poller,
         claims: &Claims::default(),
+        given: true,
     };
 
     let sessions = Sessions::nowhere(KIND).expect("a socket");

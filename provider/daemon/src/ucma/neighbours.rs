@@ -1,6 +1,7 @@
-//! Destinations whose next hop has no hardware address yet. The kernel's rdma_cm resolves an address
-//! no sooner than it knows that of the neighbour, and so does this: it has the kernel ask, by a
-//! datagram that everybody drops, and looks for the answer until the program's patience is over.
+//! Destinations whose next hop has no hardware address yet. The kernel's rdma_cm resolves an
+//! address no sooner than it knows that of the neighbour, and so does this: it has the kernel ask,
+//! by a datagram that everybody drops, and looks for the answer until the program's patience is
+//! over.
 //! Where the kernel does not tell what it knows, addresses are resolved at once.
 
 use std::collections::HashMap;

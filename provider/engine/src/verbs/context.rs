@@ -1,8 +1,8 @@
 //! Contexts and protection domains.
 
-use std::os::fd::RawFd;
-use std::sync::Arc;
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 
 use ferroce_control::faults::Verb;
 use ferroce_control::objects::{Listing, MAX_OBJECTS, Object};
@@ -14,6 +14,7 @@ use crate::verbs::async_events::AsyncEvents;
 use crate::verbs::channel::Channels;
 use crate::verbs::handles::{Handles, Kind};
 use crate::verbs::limits;
+use crate::verbs::made;
 
 /// An opened device: its own asynchronous event queue on the process's shared [`Hca`].
 pub struct Context {
@@ -108,6 +109,18 @@ impl Context {
 
     pub(crate) fn shared(&self) -> &Arc<Handles> {
         &self.shared
+    }
+
+    /// A completion channel: its end for the program, close-on-exec and blocking. `EIO`: the device
+    /// has gone.
+    pub fn make_channel(&self) -> Result<OwnedFd> {
+        let device: Weak<Hca> = Arc::downgrade(&self.hca);
+        let fd = made::make(device)?;
+        // Who ends them looks after it has said that the device is gone.
+        match self.hca.is_gone() {
+            true => Err(Error::Dead),
+            false => Ok(fd),
+        }
     }
 
     /// Creates a protection domain.
