@@ -1,7 +1,7 @@
-//! The services that ids listen to, and the time without a listener: a program that listens anew for
-//! each phase of its work (perftest's `-R` does) is away for a moment, and one that tells its peer
-//! the port as soon as it has it (qperf's `-cm`) does not listen yet. Its peer may be the quicker
-//! one. A request that comes then waits a little instead of being refused.
+//! The services that ids listen to, and the time without a listener: a program that listens anew
+//! for each phase of its work (perftest's `-R` does) is away for a moment, and one that tells its
+//! peer the port as soon as it has it (qperf's `-cm`) does not listen yet. Its peer may be the
+//! quicker one. A request that comes then waits a little instead of being refused.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
