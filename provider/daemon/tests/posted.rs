@@ -324,8 +324,8 @@ fn what_was_posted_before_a_channel_closed_is_carried_out() {
     }
 }
 
-/// Who has a port may tell its peer so before it listens, and the peer may be quicker. It waits, but
-/// not for ever, and not for who has another address or will not listen any more.
+/// Who has a port may tell its peer so before it listens, and the peer may be quicker. It waits,
+/// but not for ever, and not for who has another address or will not listen any more.
 #[test]
 fn a_request_waits_for_who_has_the_port_and_does_not_listen_yet() {
     const NO_SUCH_SERVICE: i32 = 8;

@@ -97,8 +97,8 @@ pub(crate) const MAX_LINGER: Duration = Duration::from_micros(200);
 /// How long a thread waits awake for an event of a completion channel: several times as long as a
 /// peer takes that slept, else each would have the other go to sleep again.
 pub(crate) const AWAKE_PATIENCE: Duration = Duration::from_micros(200);
-/// How long it is taken for granted that a completion channel's pipe is ours: to look for each event
-/// costs a third of what it takes to write one.
+/// How long it is taken for granted that a completion channel's pipe is ours: to look for each
+/// event costs a third of what it takes to write one.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// The longest time without a sleep: after it the daemon must be heard.
 pub(crate) const MAX_AWAKE: Duration = Duration::from_millis(10);

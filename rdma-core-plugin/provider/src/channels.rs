@@ -1,4 +1,5 @@
-//! Completion channels, which libibverbs asks the kernel for, past the provider: the shim asks here.
+//! Completion channels, which libibverbs asks the kernel for, past the provider: the shim asks
+//! here.
 
 use crate::command_fd;
 use crate::guard::quietly;

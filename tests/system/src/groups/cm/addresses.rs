@@ -144,8 +144,8 @@ fn past(lab: &mut Lab) -> Ending {
 }
 
 /// A host on the link that does not answer when it is asked for its hardware address: no address
-/// (`-ETIMEDOUT`) as soon as the program's patience is over. One that comes in time is found, and an
-/// id whose program ends meanwhile goes with it.
+/// (`-ETIMEDOUT`) as soon as the program's patience is over. One that comes in time is found, and
+/// an id whose program ends meanwhile goes with it.
 fn absent(lab: &mut Lab) -> Ending {
     /// What ucmatose gives `rdma_resolve_addr`.
     const PATIENCE: Duration = Duration::from_secs(2);
