@@ -88,7 +88,7 @@ impl Qp {
         self.attr.path_mtu
     }
 
-    /// All attributes as they are now, but PSNs as they were set: how far they are, `standing` says.
+    /// All attributes as they are now, but PSNs as they were set: how far they are `standing` says.
     pub fn query(&self) -> QpAttr {
         QpAttr {
             cur_qp_state: self.attr.qp_state,
