@@ -4,6 +4,7 @@
 #include "setup/peers.h"
 #include "setup/twists.h"
 
+#include <arpa/inet.h>
 #include <unistd.h>
 
 static long call(param *p)

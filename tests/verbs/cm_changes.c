@@ -176,12 +176,13 @@ static void device_replaced(void)
 	destroy(&ids);
 	close(umad);
 
-	// librdmacm goes on with the first one's context, over which there are no queue pairs any more.
-	listener = listener_on(late, &address);
-	id = resolved(late, &address);
-	CHECK(!rdma_connect(id, &param), "rdma_connect: %s", strerror(errno));
-	rdma_ack_cm_event(event_of(late, RDMA_CM_EVENT_CONNECT_REQUEST));
+	// librdmacm goes on with the first one's context, of which nothing is made any more. An address
+	// that stands for all needs none.
+	id = new_id(late);
+	CHECK(rdma_bind_addr(id, (struct sockaddr *)&address) == -1 && errno == EIO, "rdma_bind_addr: %s", strerror(errno));
 	CHECK_EQ(rdma_destroy_id(id), 0);
+	address.sin_addr.s_addr = htonl(INADDR_ANY);
+	listener = listener_on(late, &address);
 	CHECK_EQ(rdma_destroy_id(listener), 0);
 	rdma_destroy_event_channel(late);
 	close(late_umad);

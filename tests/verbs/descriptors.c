@@ -4,7 +4,6 @@
 // first thread has ended, a thread has descriptors of its own, there is no /proc, or all descriptors
 // are closed and their numbers are those of other files.
 
-#define _GNU_SOURCE
 #include "endpoint.h"
 
 #include <errno.h>

@@ -16,6 +16,8 @@ const HEADER: usize = 16;
 const ROUTE: usize = 12;
 const NEIGHBOUR: usize = 12;
 const LINK: usize = 16;
+/// `enum rtattr_type_t`; not known to the C library of every target.
+const RTA_VIA: u16 = 18;
 
 /// States of a neighbour in which packets go to it, or would without its address.
 const VALID: u16 = libc::NUD_PERMANENT
@@ -170,7 +172,7 @@ fn hop_of(message: &[u8], to: IpAddr) -> Option<Hop> {
             libc::RTA_OIF => ifindex = parse_u32(value).ok(),
             libc::RTA_GATEWAY => ip = parse_ip(value).ok()?,
             // A gateway of the other family, which stands before it.
-            libc::RTA_VIA => ip = parse_ip(value.get(2..)?).ok()?,
+            RTA_VIA => ip = parse_ip(value.get(2..)?).ok()?,
             _ => {}
         }
     }
@@ -236,7 +238,7 @@ mod tests {
         assert_eq!(said(libc::RTN_UNICAST, &[gateway, out]), hop(at, true));
         let v6: std::net::Ipv6Addr = "fe80::1".parse().unwrap();
         let via = [&(libc::AF_INET6 as u16).to_ne_bytes()[..], &v6.octets()].concat();
-        let via = (libc::RTA_VIA, &via[..]);
+        let via = (RTA_VIA, &via[..]);
         assert_eq!(said(libc::RTN_UNICAST, &[out, via]), hop(v6.into(), true));
         assert_eq!(said(libc::RTN_UNICAST, &[gateway]), None);
     }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::net::{SocketAddr, SocketAddrV6, UdpSocket};
 use std::time::Duration;
 
-use ferroce_control::GidEntry;
+use ferroce_control::{GidEntry, routes, udp};
 use ferroce_fabric::cm::Time;
 use ferroce_wire::ROCE_V2_PORT;
 use rustix::io::Errno;
@@ -30,6 +30,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 struct Probe {
     from: SocketAddr,
     to: SocketAddr,
+    /// The interface by which it is to leave, or 0.
+    through: u32,
 }
 
 /// An id that waits.
@@ -58,9 +60,13 @@ impl Neighbours {
     /// Has the next hop of a destination looked for. `None`: there is no need to, or no way.
     fn seek(&mut self, dst: &Addr, entry: &GidEntry, waiting: Waiting, now: Time) -> Option<Hop> {
         let kernel = Kernel::open().ok()?;
-        let hop = kernel.hop(dst.meant(), Some(entry.addr), dst.scope());
+        let through = match routes::leads_through(entry.addr, dst.meant(), entry.ifindex) {
+            true => entry.ifindex,
+            false => dst.scope(),
+        };
+        let hop = kernel.hop(dst.meant(), Some(entry.addr), through);
         let hop = hop.ok().filter(|hop| hop.is_far)?;
-        let probe = Probe::new(dst, entry);
+        let probe = Probe::new(dst, entry, through);
         match kernel.neighbour(&hop).ok()? {
             Neighbour::Known => return None,
             Neighbour::Sought => {}
@@ -141,7 +147,7 @@ impl Neighbours {
 }
 
 impl Probe {
-    fn new(dst: &Addr, entry: &GidEntry) -> Self {
+    fn new(dst: &Addr, entry: &GidEntry, through: u32) -> Self {
         let at = |ip, port, scope| match SocketAddr::new(ip, port) {
             SocketAddr::V6(v6) => SocketAddrV6::new(*v6.ip(), port, 0, scope).into(),
             v4 => v4,
@@ -149,12 +155,16 @@ impl Probe {
         Self {
             from: at(entry.addr, 0, entry.scope_id),
             to: at(dst.meant(), ROCE_V2_PORT, dst.scope()),
+            through,
         }
     }
 
     fn send(&self) -> std::io::Result<()> {
         let socket = UdpSocket::bind(self.from)?;
         socket.set_nonblocking(true)?;
+        if self.through != 0 {
+            udp::leave_through(&socket, self.to.is_ipv4(), self.through)?;
+        }
         socket.send_to(&[], self.to).map(drop)
     }
 }

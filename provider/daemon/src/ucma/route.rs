@@ -3,8 +3,8 @@
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 
-use ferroce_control::GidEntry;
 use ferroce_control::link::Rate;
+use ferroce_control::{GidEntry, routes};
 use ferroce_fabric::cm::Av;
 use ferroce_wire::smp::state::ACTIVE;
 use rustix::io::Errno;
@@ -112,7 +112,11 @@ pub(super) fn source<'a>(id: &Id, dst: &Addr, host: &Host<'a>) -> Result<&'a Gid
     };
     let all = || host.gids.entries().filter(suits);
     let there = all().find(|entry| entry.ifindex == hop.ifindex);
+    // Of two interfaces in one subnet the host's routes prefer one; packets leave by the other,
+    // too, if it is the device's.
+    let as_good = |entry: &&GidEntry| routes::leads_through(entry.addr, dst.meant(), entry.ifindex);
     there
+        .or_else(|| all().find(as_good))
         .or_else(|| all().find(|entry| is_portable(entry, host)))
         .ok_or(Errno::NODEV)
 }
