@@ -104,8 +104,10 @@ pub(crate) fn run<R: Failure>(work: impl FnOnce() -> Result<R, Errno>) -> R {
 }
 
 /// Does what is no verb, and leaves `errno` as it was. `otherwise`: what becomes of it if that
-/// fails.
+/// fails. A thread that is cancelled meanwhile is so afterwards: unwinding must not meet what
+/// catches panics.
 pub(crate) fn quietly<R>(otherwise: R, work: impl FnOnce() -> R) -> R {
+    let _uncancelled = Uncancelled::begin();
     let before = errno();
     let value = catch_unwind(AssertUnwindSafe(work));
     set_errno(before);

@@ -26,48 +26,52 @@ struct Terminal {
 impl Terminal {
     /// Runs a command of this host's in a terminal of that size.
     fn new(host: &Host, dir: &Path, words: &[&str], size: (u32, u32)) -> Result<Terminal, Stop> {
-        let terminal = Terminal {
-            socket: dir.join("tmux"),
-            dir: dir.to_owned(),
-        };
-        let mut command = host.ferroce();
-        command.args(words);
-        let line = format!(
-            "stty -a | grep -o '[-]*icanon'; {}; echo ended with $?; stty -a | grep -o '[-]*icanon'; read wait",
-            process::line_of(&command)
-        );
-        terminal.run(&line, size)?;
-        Ok(terminal)
+        Terminal::of_script(host, dir, words, size, |command| {
+            format!(
+                "stty -a | grep -o '[-]*icanon'; {command}; echo ended with $?; \
+                 stty -a | grep -o '[-]*icanon'; read wait"
+            )
+        })
     }
 
     /// Runs a command that may be stopped: then the shell says so, waits for the Enter key, and has
     /// it go on.
     fn with_jobs(host: &Host, dir: &Path, words: &[&str]) -> Result<Terminal, Stop> {
+        Terminal::of_script(host, dir, words, (80, 24), |command| {
+            format!(
+                "set -m; ulimit -c 0; {command}; echo stopped with $?; \
+                 stty -a | grep -o '[-]*icanon'; read go; fg; echo ended with $?; \
+                 stty -a | grep -o '[-]*icanon'; read wait"
+            )
+        })
+    }
+
+    /// Runs a command behind these words of its shell's.
+    fn after(host: &Host, dir: &Path, before: &str, words: &[&str]) -> Result<Terminal, Stop> {
+        Terminal::of_script(host, dir, words, (80, 24), |command| {
+            format!("{before} {command}; read wait")
+        })
+    }
+
+    /// Has a shell execute what is made of a command of this host's.
+    fn of_script(
+        host: &Host,
+        dir: &Path,
+        words: &[&str],
+        size: (u32, u32),
+        script: impl FnOnce(&str) -> String,
+    ) -> Result<Terminal, Stop> {
         let terminal = Terminal {
             socket: dir.join("tmux"),
             dir: dir.to_owned(),
         };
         let mut command = host.ferroce();
         command.args(words);
-        let line = format!(
-            "set -m; ulimit -c 0; {}; echo stopped with $?; stty -a | grep -o '[-]*icanon'; read go; \
-             fg; echo ended with $?; stty -a | grep -o '[-]*icanon'; read wait",
-            process::line_of(&command)
-        );
-        terminal.run(&line, (80, 24))?;
-        Ok(terminal)
-    }
-
-    /// Runs the command behind these words of its shell's.
-    fn after(host: &Host, dir: &Path, before: &str) -> Result<Terminal, Stop> {
-        let terminal = Terminal {
-            socket: dir.join("tmux"),
-            dir: dir.to_owned(),
-        };
-        let mut command = host.ferroce();
-        command.args(["top", "--interval", "100ms"]);
-        let line = format!("{before} {}; read wait", process::line_of(&command));
-        terminal.run(&line, (80, 24))?;
+        let line = script(&process::line_of(&command));
+        let (width, height) = (size.0.to_string(), size.1.to_string());
+        let size = ["-x", &width, "-y", &height];
+        let new = [&["new-session", "-d"][..], &size, &["sh", "-c", &line]].concat();
+        terminal.tmux(&new)?;
         Ok(terminal)
     }
 
@@ -75,14 +79,6 @@ impl Terminal {
     fn command(&self) -> Result<i32, Stop> {
         let pane = self.tmux(&["list-panes", "-F", "#{pane_pid}"])?;
         child_of(pane.trim())
-    }
-
-    /// Has a shell of its own execute the line.
-    fn run(&self, line: &str, size: (u32, u32)) -> Ending {
-        let (width, height) = (size.0.to_string(), size.1.to_string());
-        let size = ["-x", &width, "-y", &height];
-        let new = [&["new-session", "-d"][..], &size, &["sh", "-c", line]].concat();
-        self.tmux(&new).map(drop)
     }
 
     fn tmux(&self, words: &[&str]) -> Result<String, Stop> {
@@ -277,7 +273,7 @@ pub(super) fn closed(lab: &mut Lab) -> Ending {
     for (name, before) in [("told", ""), ("deaf", "trap '' HUP;"), ("apart", "setsid")] {
         let dir = dir.join(name);
         std::fs::create_dir_all(&dir).context("a directory")?;
-        let terminal = Terminal::after(&host, &dir, before)?;
+        let terminal = Terminal::after(&host, &dir, before, &["top", "--interval", "100ms"])?;
         terminal.shows("an empty table", |screen| screen.contains("None."))?;
         let it = open_process(terminal.command()?)?;
         terminal.tmux(&["kill-server"])?;
