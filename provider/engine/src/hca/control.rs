@@ -61,6 +61,11 @@ impl Control {
         request(&mut daemon.client.lock())
     }
 
+    /// Whether there was one, and the program has closed its descriptor.
+    pub(super) fn is_lost(&self) -> bool {
+        self.0.as_ref().is_some_and(Daemon::is_lost)
+    }
+
     /// The next thing that the daemon has told.
     pub(super) fn event(&self) -> Option<Event> {
         let daemon = self.0.as_ref()?;

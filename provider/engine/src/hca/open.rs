@@ -46,6 +46,17 @@ impl Hca {
             unsafe { libc::atexit(exiting) };
         });
 
+        // One whose descriptors the program has closed is gone, if nobody has noticed yet.
+        let lost = |hca: &&Arc<Hca>| !hca.is_inherited() && hca.control.is_lost();
+        let lost: Vec<_> = OPEN
+            .lock()
+            .iter()
+            .map(|(_, hca)| hca)
+            .filter(lost)
+            .cloned()
+            .collect();
+        lost.iter().for_each(|hca| hca.control_events());
+
         let mut open = OPEN.lock();
         for (_, hca) in open.extract_if(.., |(_, hca)| !hca.alive()) {
             if hca.is_inherited() {
