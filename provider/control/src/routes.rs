@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
@@ -35,18 +36,17 @@ struct Entry {
     interface: Option<u32>,
 }
 
-/// Whether what an address sends to another host should leave by this interface, which has the
-/// address: there is a route by it, and none that is more to the point. `false` where the kernel
-/// will not say.
-pub fn leads_through(from: IpAddr, to: IpAddr, interface: u32) -> bool {
+/// The interface that has an address, if what this sends to another host should leave by it: there
+/// is a route by it, and none that is more to the point. `None`, too, where the kernel will not
+/// say.
+pub fn way_out(from: IpAddr, to: IpAddr, interface: u32) -> Option<u32> {
     if interface == 0 || from == to || to.is_loopback() || to.is_multicast() {
-        return false;
+        return None;
     }
-    let Ok(own) = entry(from, to, Some(interface)) else {
-        return false;
-    };
-    let chosen = entry(from, to, None).ok();
-    own.is_as_good(interface, chosen)
+    let kernel = kernel().ok()?;
+    let own = entry(&kernel, from, to, Some(interface)).ok()?;
+    let chosen = entry(&kernel, from, to, None).ok();
+    own.is_as_good(interface, chosen).then_some(interface)
 }
 
 impl Entry {
@@ -64,19 +64,23 @@ impl Entry {
     }
 }
 
-/// The entry by which packets go; `interface`: of those that lead through it.
-fn entry(from: IpAddr, to: IpAddr, interface: Option<u32>) -> io::Result<Entry> {
+/// Whom to ask.
+fn kernel() -> rustix::io::Result<OwnedFd> {
     // The protocol of number 0 is NETLINK_ROUTE.
-    let socket = rustix::net::socket_with(
+    rustix::net::socket_with(
         AddressFamily::NETLINK,
         SocketType::RAW,
         SocketFlags::CLOEXEC,
         None,
-    )?;
-    rustix::net::send(&socket, &question(from, to, interface), SendFlags::empty())?;
+    )
+}
+
+/// The entry by which packets go; `interface`: of those that lead through it.
+fn entry(kernel: &OwnedFd, from: IpAddr, to: IpAddr, interface: Option<u32>) -> io::Result<Entry> {
+    rustix::net::send(kernel, &question(from, to, interface), SendFlags::empty())?;
     let mut answer = [0; ANSWER];
     // It is there before the question has been sent.
-    let (len, _) = rustix::net::recv(&socket, &mut answer[..], RecvFlags::DONTWAIT)?;
+    let (len, _) = rustix::net::recv(kernel, &mut answer[..], RecvFlags::DONTWAIT)?;
     parse(&answer[..len.min(ANSWER)]).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
@@ -231,7 +235,8 @@ mod tests {
     #[test]
     fn nothing_leads_out_by_the_loopback() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-        let own = entry(ip("127.0.0.1"), ip("127.0.0.2"), None).unwrap();
+        let kernel = kernel().unwrap();
+        let own = entry(&kernel, ip("127.0.0.1"), ip("127.0.0.2"), None).unwrap();
         assert!(!own.unicast && own.interface == Some(1));
         for (from, to) in [
             ("127.0.0.1", "127.0.0.2"),
@@ -239,7 +244,7 @@ mod tests {
             ("::1", "2001:db8::1"),
             ("127.0.0.1", "224.0.0.9"),
         ] {
-            assert!(!leads_through(ip(from), ip(to), 1), "{from} to {to}");
+            assert_eq!(way_out(ip(from), ip(to), 1), None, "{from} to {to}");
         }
     }
 }

@@ -126,10 +126,7 @@ impl Qp1 {
         let remote = ip_of(&to.gid);
         let psn = self.psn;
         self.psn = (psn + 1) & 0x00ff_ffff;
-        let interface = match routes::leads_through(own.addr, remote, own.ifindex) {
-            true => own.ifindex,
-            false => 0,
-        };
+        let interface = routes::way_out(own.addr, remote, own.ifindex).unwrap_or(0);
         let key = (own.addr, own.scope_id, interface, to.traffic_class);
         let sender = match self.senders.entry(key) {
             std::collections::hash_map::Entry::Occupied(sender) => sender.into_mut(),

@@ -10,11 +10,33 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 
 use crate::verbs::descriptor;
 
+/// What a descriptor was of when it was made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    fd: RawFd,
+    file: Option<(u64, u64)>,
+}
+
+impl Mark {
+    pub(crate) fn of(fd: &impl AsRawFd) -> Mark {
+        let fd = fd.as_raw_fd();
+        Mark {
+            fd,
+            file: file_of(fd),
+        }
+    }
+
+    /// Whether it still is that. A system call.
+    pub(crate) fn is_ours(self) -> bool {
+        self.file.is_some() && file_of(self.fd) == self.file
+    }
+}
+
 /// Such a descriptor. Closed in the end, if it is ours by then.
 #[derive(Debug)]
 pub(crate) struct Own {
     fd: ManuallyDrop<OwnedFd>,
-    file: Option<(u64, u64)>,
+    mark: Mark,
 }
 
 /// Device and inode of what is open there.
@@ -25,15 +47,16 @@ pub(crate) fn file_of(fd: RawFd) -> Option<(u64, u64)> {
 impl Own {
     /// Whether it still is what it was made as. A system call.
     pub(crate) fn is_ours(&self) -> bool {
-        self.file.is_some() && file_of(self.fd.as_raw_fd()) == self.file
+        self.mark.is_ours()
     }
 }
 
 impl From<OwnedFd> for Own {
     fn from(fd: OwnedFd) -> Own {
-        let file = file_of(fd.as_raw_fd());
-        let fd = ManuallyDrop::new(fd);
-        Own { fd, file }
+        Own {
+            mark: Mark::of(&fd),
+            fd: ManuallyDrop::new(fd),
+        }
     }
 }
 

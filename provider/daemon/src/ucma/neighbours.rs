@@ -60,10 +60,8 @@ impl Neighbours {
     /// Has the next hop of a destination looked for. `None`: there is no need to, or no way.
     fn seek(&mut self, dst: &Addr, entry: &GidEntry, waiting: Waiting, now: Time) -> Option<Hop> {
         let kernel = Kernel::open().ok()?;
-        let through = match routes::leads_through(entry.addr, dst.meant(), entry.ifindex) {
-            true => entry.ifindex,
-            false => dst.scope(),
-        };
+        let through = routes::way_out(entry.addr, dst.meant(), entry.ifindex);
+        let through = through.unwrap_or(dst.scope());
         let hop = kernel.hop(dst.meant(), Some(entry.addr), through);
         let hop = hop.ok().filter(|hop| hop.is_far)?;
         let probe = Probe::new(dst, entry, through);

@@ -114,7 +114,8 @@ pub(super) fn source<'a>(id: &Id, dst: &Addr, host: &Host<'a>) -> Result<&'a Gid
     let there = all().find(|entry| entry.ifindex == hop.ifindex);
     // Of two interfaces in one subnet the host's routes prefer one; packets leave by the other,
     // too, if it is the device's.
-    let as_good = |entry: &&GidEntry| routes::leads_through(entry.addr, dst.meant(), entry.ifindex);
+    let as_good =
+        |entry: &&GidEntry| routes::way_out(entry.addr, dst.meant(), entry.ifindex).is_some();
     there
         .or_else(|| all().find(as_good))
         .or_else(|| all().find(|entry| is_portable(entry, host)))

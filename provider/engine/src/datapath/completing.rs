@@ -8,7 +8,7 @@ use crate::datapath::qp_host::QpHost;
 use crate::instrument::{FAULTS, LATENCY, VERBS};
 use crate::verbs::places::{Place, Side};
 use crate::verbs::rendezvous::{TmCompletion, TmQp};
-use crate::verbs::wc::{TagInfo, Wc};
+use crate::verbs::wc::Wc;
 
 /// `enum ibv_wc_flags`
 const WC_GRH: u32 = 1 << 0;
@@ -61,7 +61,7 @@ impl QpHost<'_> {
 
         if let Some(tm) = &self.qp.tm {
             if let Some(wc) = tm.sent(&completion, self.qp.qp_num()) {
-                self.overrun |= !tm.completions().push_tagged(wc, false, TagInfo::default());
+                self.overrun |= !tm.completions().push(wc, false);
             }
             return;
         }
@@ -70,7 +70,7 @@ impl QpHost<'_> {
             let wc = self.wc(&completion);
             let place = Place::new(self.qp.row.place(), Side::Send, completion.count);
             self.tell(&wc);
-            self.overrun |= !cq.push(wc, completion.solicited, place);
+            self.overrun |= !cq.push_placed(wc, completion.solicited, place);
         }
     }
 
@@ -117,7 +117,7 @@ impl QpHost<'_> {
                 None => Place::new(self.qp.row.place(), Side::Receive, completion.count),
                 Some(_) => Place::default(),
             };
-            self.overrun |= !cq.push(wc, completion.solicited, place);
+            self.overrun |= !cq.push_placed(wc, completion.solicited, place);
         }
     }
 

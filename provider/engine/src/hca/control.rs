@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ferroce_control::{Client, ControlError, Event};
 use parking_lot::Mutex;
 
-use crate::own;
+use crate::own::Mark;
 
 /// Devices whose port is in this program have none.
 pub(super) struct Control(Option<Daemon>);
@@ -15,8 +15,7 @@ pub(super) struct Control(Option<Daemon>);
 struct Daemon {
     client: ManuallyDrop<Mutex<Client>>,
     fd: RawFd,
-    /// What the descriptor was of in the beginning.
-    file: Option<(u64, u64)>,
+    mark: Mark,
     /// It has been said that it was closed.
     ended: AtomicBool,
 }
@@ -24,7 +23,7 @@ struct Daemon {
 impl Daemon {
     /// Whether the program has closed the descriptor: what has its number now is the program's.
     fn is_lost(&self) -> bool {
-        own::file_of(self.fd) != self.file
+        !self.mark.is_ours()
     }
 }
 
@@ -41,11 +40,10 @@ impl Control {
     pub(super) fn new(client: Option<Client>) -> Control {
         Control(client.map(|client| {
             let fd = client.event_fd().as_raw_fd();
-            let (file, client) = (own::file_of(fd), ManuallyDrop::new(Mutex::new(client)));
             Daemon {
-                client,
+                client: ManuallyDrop::new(Mutex::new(client)),
                 fd,
-                file,
+                mark: Mark::of(&fd),
                 ended: AtomicBool::new(false),
             }
         }))

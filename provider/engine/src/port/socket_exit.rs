@@ -77,9 +77,7 @@ impl<F: Framing> SocketExit<F> {
             pacer: Pacer::new(gauge, allowance_of_buffer(receive_buffer)),
         }
     }
-}
 
-impl<F: Framing> SocketExit<F> {
     pub(super) fn socket(&self) -> &Socket {
         self.sender.socket()
     }

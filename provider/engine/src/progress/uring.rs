@@ -20,7 +20,7 @@ use io_uring::{IoUring, cqueue, opcode};
 
 use crate::datapath::rx::state::MAX_DATAGRAM;
 use crate::hca::Hca;
-use crate::own;
+use crate::own::Mark;
 use crate::port::receiver::Receiver;
 use crate::port::recvmsg::{CONTROL, describe};
 use crate::progress::round::{Round, timespec_until};
@@ -58,8 +58,7 @@ pub(crate) struct Uring {
     armed: HashMap<RawFd, (Arc<Receiver<Qp>>, Receive)>,
     wake_armed: bool,
     control_armed: bool,
-    /// What its descriptor is of.
-    file: Option<(u64, u64)>,
+    mark: Mark,
 }
 
 impl Uring {
@@ -80,7 +79,7 @@ impl Uring {
         message.msg_namelen = NAME as u32;
         message.msg_controllen = CONTROL as _;
         let mut uring = Uring {
-            file: own::file_of(ring.as_raw_fd()),
+            mark: Mark::of(&ring),
             ring,
             buffers,
             message,
@@ -96,7 +95,7 @@ impl Uring {
     /// Gives it back, unless the program has closed its descriptor: then the number is another
     /// file's, and what is mapped of the ring keeps it, and the kernel in our buffers, for good.
     pub(crate) fn end(self) {
-        if own::file_of(self.ring.as_raw_fd()) != self.file {
+        if !self.mark.is_ours() {
             std::mem::forget(self);
         }
     }

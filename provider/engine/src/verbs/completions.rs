@@ -218,18 +218,20 @@ impl Completions {
     }
 
     /// Adds a completion. `false`: the queue overran, and the queue pair must fail.
+    pub(crate) fn push(self: &Arc<Self>, wc: Wc, solicited: bool) -> bool {
+        self.add(Entry::from(wc), solicited)
+    }
+
+    /// The same of a request that has a place in a work queue.
     #[inline]
-    pub(crate) fn push(self: &Arc<Self>, wc: Wc, solicited: bool, place: Place) -> bool {
-        let mut entry = Entry::from(wc);
-        entry.place = place;
+    pub(crate) fn push_placed(self: &Arc<Self>, wc: Wc, solicited: bool, place: Place) -> bool {
+        let entry = Entry { place, ..wc.into() };
         self.add(entry, solicited)
     }
 
-    /// The same of what a shared receive queue has that matches tags, with what the header of the
-    /// message said.
+    /// The same, with what the header of a message with a tag said.
     pub(crate) fn push_tagged(self: &Arc<Self>, wc: Wc, solicited: bool, tag: TagInfo) -> bool {
-        let mut entry = Entry::from(wc);
-        entry.tag = tag;
+        let entry = Entry { tag, ..wc.into() };
         self.add(entry, solicited)
     }
 

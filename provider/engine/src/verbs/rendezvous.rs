@@ -154,10 +154,9 @@ impl TmQp {
                 // Not in RTS yet.
                 Err(PostError::BadState(_)) => return,
                 Err(_) => {
-                    self.completions.push_tagged(
+                    self.completions.push(
                         failed(next.recv_wr_id, WcStatus::LocQpOpErr as u32, qp_num),
                         false,
-                        TagInfo::default(),
                     );
                 }
             }

@@ -289,7 +289,7 @@ impl TagMatching {
         if op.signaled {
             // Under the lock: completions are in the order of what they tell. A queue that overruns
             // says so itself.
-            self.completions.push_tagged(wc, false, TagInfo::default());
+            self.completions.push(wc, false);
         }
         Ok(handle)
     }

@@ -111,9 +111,7 @@ impl UdpExit {
             receive_buffer,
         ))
     }
-}
 
-impl UdpExit {
     /// The GID is on another interface now.
     pub(crate) fn follow(&self, key: PathKey, gid: &GidEntry) {
         let socket = self.socket();

@@ -66,10 +66,7 @@ pub(super) fn through_interface(socket: &Socket, key: PathKey, gid: &GidEntry) -
 /// route by it: two interfaces may be in one subnet, and the peer expects either address where it
 /// is. May be said again when the GID is on another interface.
 pub(super) fn leave_by_interface(socket: &Socket, key: PathKey, gid: &GidEntry) {
-    let interface = match routes::leads_through(key.local, key.remote, gid.ifindex) {
-        true => gid.ifindex,
-        false => 0,
-    };
+    let interface = routes::way_out(key.local, key.remote, gid.ifindex).unwrap_or(0);
     if let Err(error) = leave_through(socket, key.local.is_ipv4(), interface) {
         tracing::debug!(%error, interface, "packets leave as the host's routes say");
     }
