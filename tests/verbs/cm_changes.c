@@ -151,9 +151,7 @@ static void write_in_vain(int umad)
 static void device_replaced(void)
 {
 	struct rdma_conn_param param = parameters();
-	struct sockaddr_in address = own_address(0);
 	struct rdma_event_channel *late = NULL;
-	struct rdma_cm_id *listener, *id;
 	struct ids ids = connected();
 	int umad = open_umad(), late_umad = -1;
 	uint64_t end;
@@ -176,16 +174,12 @@ static void device_replaced(void)
 	destroy(&ids);
 	close(umad);
 
-	// librdmacm goes on with the first one's context, of which nothing is made any more. An address
-	// that stands for all needs none.
-	id = new_id(late);
-	CHECK(rdma_bind_addr(id, (struct sockaddr *)&address) == -1 && errno == EIO, "rdma_bind_addr: %s", strerror(errno));
-	CHECK_EQ(rdma_destroy_id(id), 0);
-	address.sin_addr.s_addr = htonl(INADDR_ANY);
-	listener = listener_on(late, &address);
-	CHECK_EQ(rdma_destroy_id(listener), 0);
 	rdma_destroy_event_channel(late);
 	close(late_umad);
+
+	// The second one's device has another index than the first one's, and librdmacm opens it.
+	ids = connected();
+	destroy(&ids);
 }
 
 // The address goes, or the interface gets another hardware address.

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::ControlError;
 use crate::capture::{CaptureSource, CaptureWish};
 use crate::faults::{Fault, FaultList, GivenFaults};
+use crate::random::random;
 
 pub use attachment::Attachment;
 pub use congestion::CongestionControl;
@@ -213,6 +214,10 @@ pub enum Event {
 pub struct DeviceInfo {
     /// Such as `ferroce0`.
     pub name: String,
+    /// Its number in the kernel's manner, by which netlink and the connection manager know it: the
+    /// daemon's choice ([`new_index`](Self::new_index)).
+    #[serde(default)]
+    pub index: u32,
     /// Its entry in `infiniband_verbs`, such as `uverbs0`.
     pub uverbs: String,
     /// Node GUID, in network order.
@@ -245,6 +250,16 @@ pub struct DeviceInfo {
     pub stretch_timeouts: u32,
     /// How programs answer when the network is full.
     pub congestion: CongestionControl,
+}
+
+impl DeviceInfo {
+    /// An index for a new device, 10,000 to 999,999: devices of the kernel's have the lowest
+    /// numbers that are free when they come, so none ever gets there. A program must be able to
+    /// tell it from one that was at its place before: librdmacm goes on with a device that it
+    /// knows.
+    pub fn new_index() -> u32 {
+        10_000 + random::<u32>() % 990_000
+    }
 }
 
 /// A message from client to daemon.

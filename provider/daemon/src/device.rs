@@ -174,6 +174,7 @@ pub(crate) fn identify(settings: &Settings, source: &Source, snapshot: &Snapshot
 
     let mut info = DeviceInfo {
         name: settings.name.clone(),
+        index: DeviceInfo::new_index(),
         uverbs: format!("uverbs{}", real::free_uverbs_number()),
         node_guid: guid,
         sys_image_guid: guid,

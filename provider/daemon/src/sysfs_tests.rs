@@ -9,6 +9,7 @@ use std::path::Path;
 fn info() -> DeviceInfo {
     DeviceInfo {
         name: "ferroce0".into(),
+        index: 10_000,
         uverbs: "uverbs0".into(),
         node_guid: [2, 0, 0, 0xff, 0xfe, 1, 2, 3],
         sys_image_guid: [2, 0, 0, 0xff, 0xfe, 1, 2, 3],

@@ -7,8 +7,8 @@ use ferroce_wire::smp::phys_state::{DISABLED, LINK_UP};
 use ferroce_wire::smp::state::{ACTIVE, DOWN};
 use rustix::io::Errno;
 
+use super::View;
 use super::message::{Attributes, Refusal, Request};
-use super::{INDEX, View};
 use crate::sysfs::{PROVIDER_ABI, UCMA_ABI, UMAD_ABI};
 
 /// `RDMA_DRIVER_UNKNOWN`: the kernel has no number for this driver.
@@ -27,9 +27,9 @@ fn port_count(info: &DeviceInfo) -> u8 {
 }
 
 /// The device that a request names must be this one.
-pub(super) fn named(request: &Request<'_>) -> Result<(), Refusal> {
+pub(super) fn named(view: &impl View, request: &Request<'_>) -> Result<(), Refusal> {
     match request.u32(RDMA_NLDEV_ATTR_DEV_INDEX)? {
-        Some(INDEX) => Ok(()),
+        Some(index) if index == view.info().index => Ok(()),
         _ => Err(Errno::INVAL.into()),
     }
 }
@@ -49,7 +49,7 @@ pub(super) fn port(view: &impl View, request: &Request<'_>) -> Result<Option<u8>
 /// Index and name, with which most answers begin.
 pub(super) fn handle(view: &impl View) -> Attributes {
     let mut out = Attributes::default();
-    out.u32(RDMA_NLDEV_ATTR_DEV_INDEX, INDEX)
+    out.u32(RDMA_NLDEV_ATTR_DEV_INDEX, view.info().index)
         .text(RDMA_NLDEV_ATTR_DEV_NAME, &view.info().name);
     out
 }
@@ -78,7 +78,7 @@ pub(super) fn describe(view: &impl View) -> Attributes {
 
 /// The port that a request is about.
 pub(super) fn one_port(view: &impl View, request: &Request<'_>) -> Result<Attributes, Refusal> {
-    named(request)?;
+    named(view, request)?;
     let port = port(view, request)?.ok_or(Errno::INVAL)?;
     describe_port(view, port).ok_or(Errno::INVAL.into())
 }
@@ -88,7 +88,7 @@ pub(super) fn all_ports(
     view: &impl View,
     request: &Request<'_>,
 ) -> Result<Vec<Attributes>, Refusal> {
-    named(request)?;
+    named(view, request)?;
     let ports = 1..=port_count(view.info());
     Ok(ports.filter_map(|port| describe_port(view, port)).collect())
 }
@@ -158,7 +158,7 @@ pub(super) fn file(view: &impl View, request: &Request<'_>) -> Result<Attributes
         };
     }
 
-    named(request)?;
+    named(view, request)?;
     let port = port(view, request)?;
     match kind {
         b"uverbs" => {

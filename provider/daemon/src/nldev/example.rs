@@ -6,6 +6,9 @@ use ferroce_control::{Counter, DeviceInfo, IbPort};
 use super::{Client, Identifier, View};
 use crate::users::Whose;
 
+/// Its index.
+pub(super) const INDEX: u32 = 10_000;
+
 /// A device with one program, for tests.
 pub(super) struct Device(pub(super) DeviceInfo);
 
@@ -50,6 +53,7 @@ impl View for Device {
 pub(super) fn device() -> Device {
     Device(DeviceInfo {
         name: "ferroce0".into(),
+        index: INDEX,
         uverbs: "uverbs0".into(),
         node_guid: [2, 0, 0, 0, 0, 0, 0, 1],
         sys_image_guid: [2, 0, 0, 0, 0, 0, 0, 1],

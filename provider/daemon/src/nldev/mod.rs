@@ -33,10 +33,6 @@ pub(crate) use self::objects::{Client, Identifier};
 pub(crate) use self::server::Server;
 use crate::users::Whose;
 
-/// The device's index. Real devices have the lowest numbers that are free when they come, so none
-/// ever gets there.
-pub(crate) const INDEX: u32 = 10_000;
-
 /// What is to be told.
 pub(crate) trait View {
     /// The device.
@@ -66,7 +62,8 @@ enum About {
     All,
 }
 
-fn about(request: &Request<'_>) -> About {
+/// `own`: the device's index.
+fn about(request: &Request<'_>, own: u32) -> About {
     if family(request.message_type) != RDMA_NL_NLDEV {
         return About::Kernel;
     }
@@ -74,7 +71,7 @@ fn about(request: &Request<'_>) -> About {
     // One that is malformed names nobody.
     let named = request.u32(RDMA_NLDEV_ATTR_DEV_INDEX).ok().flatten();
     match (named, command(request.message_type)) {
-        (Some(INDEX), _) => About::Us,
+        (Some(index), _) if index == own => About::Us,
         (Some(_), _) => About::Kernel,
         (None, RDMA_NLDEV_CMD_GET | RDMA_NLDEV_CMD_RES_GET) if request.is_dump() => About::All,
         // The connection manager is ours for all devices.
@@ -103,7 +100,7 @@ fn answers(
 
     let mut from_kernel = Vec::new();
     if let Some(kernel) = kernel {
-        match about(request) {
+        match about(request, view.info().index) {
             About::Us => {}
             About::Kernel => return kernel.ask(to, request),
             About::All => from_kernel = kernel.list(to, request),
@@ -204,7 +201,7 @@ fn single(
     let mut kind = request.message_type;
     let command = command(request.message_type);
     let attributes = match command {
-        RDMA_NLDEV_CMD_GET => device::named(request).map(|()| device::describe(view)),
+        RDMA_NLDEV_CMD_GET => device::named(view, request).map(|()| device::describe(view)),
         RDMA_NLDEV_CMD_PORT_GET => {
             // So the kernel calls it.
             kind = message_type(RDMA_NLDEV_CMD_GET);
@@ -212,7 +209,9 @@ fn single(
         }
         RDMA_NLDEV_CMD_SYS_GET => Ok(device::system()),
         RDMA_NLDEV_CMD_GET_CHARDEV => device::file(view, request),
-        RDMA_NLDEV_CMD_RES_GET => device::named(request).map(|()| resources::summary(view, to)),
+        RDMA_NLDEV_CMD_RES_GET => {
+            device::named(view, request).map(|()| resources::summary(view, to))
+        }
         RDMA_NLDEV_CMD_STAT_GET => statistics::of_port(view, to, request),
         RDMA_NLDEV_CMD_STAT_GET_STATUS => statistics::status(view, request),
         _ => match resources::kind(command) {
@@ -234,7 +233,7 @@ fn refused(view: &impl View, to: Asker, request: &Request<'_>) -> Refusal {
     const NOT_A_LINK: Refusal =
         Refusal::new(Errno::INVAL, "a ferroce device is ended by `ferroce down`");
 
-    let about_us = || device::named(request).err();
+    let about_us = || device::named(view, request).err();
     match command(request.message_type) {
         RDMA_NLDEV_CMD_SET => about_us().unwrap_or(FIXED),
         RDMA_NLDEV_CMD_SYS_SET => FIXED,

@@ -134,7 +134,7 @@ pub(super) fn list(
     request: &Request<'_>,
     kind: Kind,
 ) -> Result<Vec<Attributes>, Refusal> {
-    device::named(request)?;
+    device::named(view, request)?;
     let port = device::port(view, request)?;
     let entries = entries(view, to, kind, port);
     Ok(packed(view, kind, entries.values()))
@@ -146,7 +146,7 @@ pub(super) fn regions_without_counters(
     to: Asker,
     request: &Request<'_>,
 ) -> Result<Vec<Attributes>, Refusal> {
-    device::named(request)?;
+    device::named(view, request)?;
     let numbers = entries(view, to, MR, None).into_keys();
     let entries: Vec<_> = numbers
         .map(|number| {
@@ -196,7 +196,7 @@ pub(super) fn one(
     request: &Request<'_>,
     kind: Kind,
 ) -> Result<Attributes, Refusal> {
-    device::named(request)?;
+    device::named(view, request)?;
     let number = request.u32(kind.number)?.ok_or(Errno::INVAL)?;
     let port = device::port(view, request)?;
     if port.is_some() == kind.of_device {

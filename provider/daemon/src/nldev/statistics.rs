@@ -16,7 +16,7 @@ const MODE_MANUAL: u32 = 2;
 
 /// The port that a request about counters must name.
 pub(super) fn port_of(view: &impl View, request: &Request<'_>) -> Result<u8, Refusal> {
-    device::named(request)?;
+    device::named(view, request)?;
     device::port(view, request)?.ok_or(Errno::INVAL.into())
 }
 
@@ -162,7 +162,7 @@ pub(super) fn all(
     const REGIONS: u32 = RDMA_NLDEV_ATTR_RES_MR as u32;
     match request.u32(RDMA_NLDEV_ATTR_STAT_RES)? {
         Some(QUEUE_PAIRS) => {
-            device::named(request)?;
+            device::named(view, request)?;
             let port = device::port(view, request)?;
             let entries = of_queue_pairs(view, to, port);
             Ok(resources::packed(

@@ -44,7 +44,7 @@ fn text(kind: u16, value: &str) -> Vec<u8> {
     bytes
 }
 
-const OURS: (u16, u32) = (RDMA_NLDEV_ATTR_DEV_INDEX, super::INDEX);
+const OURS: (u16, u32) = (RDMA_NLDEV_ATTR_DEV_INDEX, super::example::INDEX);
 
 fn asked_by(to: Asker, datagram: &[u8]) -> Vec<Vec<u8>> {
     let device = device();

@@ -102,6 +102,7 @@ pub fn rdma_cm(input: &[u8]) -> bool {
 pub(super) fn device() -> DeviceInfo {
     DeviceInfo {
         name: "ferroce0".to_owned(),
+        index: 10_000,
         uverbs: "uverbs0".to_owned(),
         node_guid: [2; 8],
         sys_image_guid: [2; 8],

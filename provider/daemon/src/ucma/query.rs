@@ -1,6 +1,5 @@
 //! `QUERY` and `QUERY_ROUTE`: what an id is bound to and where it goes.
 
-use crate::nldev;
 use ferroce_cabi::ucma::{
     AF_IB, ib_path_rec_data, ib_user_path_rec, rdma_ucm_query_addr_resp, rdma_ucm_query_path_resp,
     rdma_ucm_query_route_resp, sockaddr_ib,
@@ -48,9 +47,9 @@ pub(super) fn port(id: &Id) -> u8 {
 }
 
 /// The index over netlink of the device that an id has.
-fn device_index(id: &Id) -> u32 {
+fn device_index(id: &Id, host: &Host<'_>) -> u32 {
     match id.gid_index {
-        Some(_) => nldev::INDEX,
+        Some(_) => host.info.index,
         None => NO_INDEX,
     }
 }
@@ -103,7 +102,7 @@ fn device(id: &Id, host: &Host<'_>) -> rdma_ucm_query_addr_resp {
         } else {
             0
         },
-        ibdev_index: device_index(id),
+        ibdev_index: device_index(id, host),
         ..Default::default()
     }
 }
@@ -180,7 +179,7 @@ pub(super) fn route(id: &Id, host: &Host<'_>) -> rdma_ucm_query_route_resp {
     let mut answer = rdma_ucm_query_route_resp {
         node_guid: node_guid(id, host),
         port_num: port(id),
-        ibdev_index: device_index(id),
+        ibdev_index: device_index(id, host),
         ..Default::default()
     };
 

@@ -178,6 +178,7 @@ fn status(clients: Vec<ClientStatus>) -> Status {
         uptime_seconds: 9,
         device: DeviceInfo {
             name: "ferroce0".to_owned(),
+            index: 10_000,
             uverbs: "uverbs0".to_owned(),
             node_guid: [0; 8],
             sys_image_guid: [0; 8],

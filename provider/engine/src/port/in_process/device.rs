@@ -35,6 +35,7 @@ fn device(end: End, slot: u8, congestion: CongestionControl) -> Result<Arc<Hca>>
     let guid = [2, 0, 0, 0xff, 0xfe, 0, 0, slot];
     let device = DeviceInfo {
         name: format!("tied{slot}"),
+        index: 0,
         uverbs: format!("uverbs{slot}"),
         node_guid: guid,
         sys_image_guid: guid,
