@@ -192,6 +192,9 @@ enum Command {
         /// How many rounds
         #[arg(long, default_value_t = 2_000)]
         rounds: u64,
+        /// Which of the times is printed: the median of parts of the rounds, or the mean
+        #[arg(long, value_enum, default_value_t = pingpong::Figure::Mean)]
+        figure: pingpong::Figure,
     },
 }
 
@@ -239,8 +242,8 @@ fn main() -> Result<()> {
             seconds,
         } => copies::run(by, memory, seconds),
         Command::Line { peer } => line::run(peer),
-        Command::Word { rounds } => {
-            word::run(rounds);
+        Command::Word { rounds, figure } => {
+            word::run(rounds, figure);
             Ok(())
         }
     }

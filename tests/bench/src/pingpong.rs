@@ -46,7 +46,7 @@ pub(crate) enum Figure {
 
 impl Figure {
     /// In microseconds, of at least one time.
-    fn of(self, mut times: Vec<Duration>) -> f64 {
+    pub(crate) fn of(self, mut times: Vec<Duration>) -> f64 {
         let figure = match self {
             Figure::Median => {
                 times.sort_unstable();

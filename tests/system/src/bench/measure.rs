@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Error, Result, anyhow, bail};
 
+use super::distance::Distance;
 use super::engine;
 use super::measurements::MEASUREMENTS;
 use super::riostream::{self, riostream};
@@ -21,6 +22,8 @@ pub(super) const LIMIT: Duration = Duration::from_secs(60);
 const PERFTEST_PORT: u16 = 19_903;
 const CMTIME_PORT: u16 = 19_904;
 const EXS_PORT: u16 = 19_905;
+/// How often a word goes there and back to tell how far the processors are: some milliseconds.
+const LOOK: u32 = 20_000;
 
 /// One measured quantity and its repetitions.
 pub(super) struct Figure {
@@ -30,6 +33,9 @@ pub(super) struct Figure {
     pub unit: &'static str,
     /// One value a round.
     pub values: Vec<f64>,
+    /// How far the processors were from each other at each of them, where that was looked at and
+    /// stayed the same.
+    pub distances: Vec<Option<Distance>>,
 }
 
 impl Figure {
@@ -39,6 +45,7 @@ impl Figure {
             key,
             unit,
             values: Vec::new(),
+            distances: Vec::new(),
         }
     }
 
@@ -54,14 +61,25 @@ impl Figure {
 
     /// The middle value, or the mean of the two in the middle.
     pub(super) fn median(&self) -> f64 {
-        let mut sorted = self.values.clone();
-        sorted.sort_unstable_by(f64::total_cmp);
-        let middle = sorted.len() / 2;
-        match sorted.len() {
-            0 => 0.0,
-            n if n % 2 == 0 => (sorted[middle - 1] + sorted[middle]) / 2.0,
-            _ => sorted[middle],
-        }
+        median(self.values.clone())
+    }
+
+    /// The values at a distance.
+    pub(super) fn at(&self, distance: Distance) -> Vec<f64> {
+        let all = self.values.iter().zip(&self.distances);
+        let there = all.filter(|(_, at)| **at == Some(distance));
+        there.map(|(value, _)| *value).collect()
+    }
+}
+
+/// The middle one, or the mean of the two in the middle; of nothing, 0.
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => 0.0,
+        n if n % 2 == 0 => (values[middle - 1] + values[middle]) / 2.0,
+        _ => values[middle],
     }
 }
 
@@ -123,19 +141,27 @@ impl<'a> Bench<'a> {
             .map(|(key, unit, _)| Figure::new(key, unit))
             .collect();
 
+        let mut before = self.word(LOOK)?;
         for round in 0..repetitions {
             for ((key, unit, measure), figure) in MEASUREMENTS.iter().zip(&mut figures) {
                 let value = measure(self).with_context(|| format!("measuring {key}"))?;
-                println!("round {}  {key:<16} {value:>10.3} {unit}", round + 1);
+                let after = self.word(LOOK)?;
+                let distance = Distance::during(before, after);
+                let said = distance.map_or("", Distance::key);
+                println!(
+                    "round {}  {key:<16} {value:>10.3} {unit:<5} {said}",
+                    round + 1
+                );
                 figure.values.push(value);
+                figure.distances.push(distance);
+                before = after;
             }
         }
 
-        figures.push(Figure {
-            key: "idle_qp_memory",
-            unit: "bytes",
-            values: vec![self.program("many", "idle_memory", "bytes per idle RC QP: ")?],
-        });
+        let mut memory = Figure::new("idle_qp_memory", "bytes");
+        let idle = self.program("many", "idle_memory", "bytes per idle RC QP: ")?;
+        memory.values.push(idle);
+        figures.push(memory);
 
         Ok(figures)
     }

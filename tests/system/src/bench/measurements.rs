@@ -59,7 +59,7 @@ pub(super) const MEASUREMENTS: &[Measurement] = &[
     ("poll_event_latency", "us", |b| {
         b.by_poll()?.latency_by_events("ib_send_lat")
     }),
-    ("word", "ns", |b| b.word()),
+    ("word", "ns", |b| b.word(100_000)),
     ("copies_64k", "Gb/s", |b| b.copies("ring", 65_536)),
     ("copies_1m", "Gb/s", |b| b.copies("ring", 1 << 20)),
     ("copies_8m", "Gb/s", |b| b.copies("ring", 8 << 20)),

@@ -3,11 +3,13 @@
 //!
 //! Everything is measured in one run, the ways by turns, several times: over sockets, as between
 //! machines, and some of it between processes of one device, too. What counts are ratios of
-//! medians. A time of its own says nothing on a machine that others share.
+//! medians, at the same distance of the processors. A time of its own says nothing on a machine
+//! that others share.
 
 mod baseline;
 mod curves;
 mod delays;
+mod distance;
 mod engine;
 mod loaded;
 mod measure;

@@ -1,9 +1,12 @@
 //! What is compared by the rules, and how it is shown.
 
+use std::fmt::{self, Display, Formatter};
+
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 
-use super::measure::Figure;
+use super::distance::Distance;
+use super::measure::{Figure, median};
 use super::rules::{Target, rules};
 
 /// One line of the result.
@@ -15,10 +18,19 @@ pub(super) struct Comparison {
     high: f64,
     unit: &'static str,
     against: &'static str,
-    ratio: Option<f64>,
+    ratio: Option<Ratio>,
     target: Target,
     /// Others kept the machine too busy to say that a target is missed.
     loaded: bool,
+}
+
+/// How a figure is to its yardstick.
+#[derive(Clone, Debug, PartialEq)]
+struct Ratio {
+    /// Of the medians of all that was measured.
+    whole: f64,
+    /// Of those with the processors at one distance, where either was measured so at least twice.
+    at: Vec<(Distance, f64)>,
 }
 
 /// What others may use of all processors without a row being judged by it: 0 to 1.
@@ -30,10 +42,9 @@ pub(super) fn compare(figures: &[Figure], others: f64) -> Vec<Comparison> {
     rules()
         .filter_map(|rule| {
             let figure = find(rule.key)?;
-            let ratio = rule.against.map(|(yardstick, factor, _)| {
-                figure.median()
-                    / find(yardstick).map_or(factor, |yardstick| yardstick.median() * factor)
-            });
+            let ratio = rule
+                .against
+                .map(|(yardstick, factor, _)| Ratio::new(figure, find(yardstick), factor));
 
             Some(Comparison {
                 name: rule.name,
@@ -51,6 +62,46 @@ pub(super) fn compare(figures: &[Figure], others: f64) -> Vec<Comparison> {
         .collect()
 }
 
+impl Ratio {
+    /// Of a figure to so many of a yardstick; without one the factor is what it is measured by.
+    fn new(figure: &Figure, yardstick: Option<&Figure>, factor: f64) -> Self {
+        let Some(yardstick) = yardstick else {
+            return Self {
+                whole: figure.median() / factor,
+                at: Vec::new(),
+            };
+        };
+
+        let there = |distance| {
+            let (own, its) = (figure.at(distance), yardstick.at(distance));
+            let enough = own.len().min(its.len()) >= 2;
+            enough.then(|| (distance, median(own) / (median(its) * factor)))
+        };
+        Self {
+            whole: figure.median() / (yardstick.median() * factor),
+            at: Distance::ALL.into_iter().filter_map(there).collect(),
+        }
+    }
+
+    /// What is judged: medians of all may be of one distance here and of the other there.
+    fn judged(&self) -> Vec<f64> {
+        match self.at.is_empty() {
+            true => vec![self.whole],
+            false => self.at.iter().map(|(_, ratio)| *ratio).collect(),
+        }
+    }
+}
+
+impl Display for Ratio {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.at.is_empty() {
+            return write!(f, "{:.2}", self.whole);
+        }
+        let at = self.at.iter().map(|(at, ratio)| format!("{ratio:.2} {at}"));
+        f.write_str(&at.collect::<Vec<_>>().join(", "))
+    }
+}
+
 impl Comparison {
     fn target(&self) -> String {
         match self.target {
@@ -62,12 +113,14 @@ impl Comparison {
 
     /// `None`: there is no target, or a machine that others keep busy misses it.
     fn met(&self) -> Option<bool> {
-        let met = match (self.target, self.ratio) {
-            (Target::AtLeast(bound), Some(ratio)) => ratio >= bound,
-            (Target::AtMost(bound), Some(ratio)) => ratio <= bound,
-            _ => return None,
-        };
-        (met || !self.loaded).then_some(met)
+        let judged = self.ratio.as_ref()?.judged();
+        let met = judged.into_iter().all(|ratio| match self.target {
+            Target::AtLeast(bound) => ratio >= bound,
+            Target::AtMost(bound) => ratio <= bound,
+            Target::None => true,
+        });
+        let has_target = !matches!(self.target, Target::None);
+        (has_target && (met || !self.loaded)).then_some(met)
     }
 
     fn verdict(&self) -> &'static str {
@@ -94,9 +147,7 @@ pub(super) fn render(comparisons: &[Comparison]) -> Table {
             format!("{} {}", amount(one.value), one.unit),
             format!("{} – {}", amount(one.low), amount(one.high)),
             one.against.to_owned(),
-            one.ratio
-                .map(|ratio| format!("{ratio:.2}"))
-                .unwrap_or_default(),
+            one.ratio.as_ref().map(Ratio::to_string).unwrap_or_default(),
             one.target(),
             one.verdict().to_owned(),
         ]);
@@ -130,20 +181,27 @@ pub(super) fn json(figures: &[Figure], comparisons: &[Comparison]) -> Value {
     let figures: serde_json::Map<String, Value> = figures
         .iter()
         .map(|figure| {
-            let value =
-                json!({ "unit": figure.unit, "median": figure.median(), "values": figure.values });
+            let distances = figure.distances.iter().map(|at| at.map(Distance::key));
+            let value = json!({
+                "unit": figure.unit, "median": figure.median(), "values": figure.values,
+                "distances": distances.collect::<Vec<_>>(),
+            });
             (figure.key.to_owned(), value)
         })
         .collect();
 
     let ratios: Vec<Value> = comparisons
         .iter()
-        .filter(|one| one.ratio.is_some())
-        .map(|one| {
-            json!({
+        .filter_map(|one| {
+            let ratio = one.ratio.as_ref()?;
+            let mut row = json!({
                 "measured": one.name, "key": one.key, "against": one.against,
-                "ratio": one.ratio, "target": one.target(), "met": one.met(),
-            })
+                "ratio": ratio.whole, "target": one.target(), "met": one.met(),
+            });
+            for (distance, ratio) in &ratio.at {
+                row[distance.key()] = json!(ratio);
+            }
+            Some(row)
         })
         .collect();
 
@@ -154,19 +212,55 @@ pub(super) fn json(figures: &[Figure], comparisons: &[Comparison]) -> Value {
 mod tests {
     use super::*;
 
-    fn verdict(latency: f64, others: f64) -> &'static str {
-        let figure = |key, value| Figure {
-            key,
-            unit: "us",
-            values: vec![value],
-        };
-        let figures = [
-            figure("udp_latency", 10.0),
-            figure("write_latency", latency),
-        ];
+    /// Values, each with what a word took meanwhile.
+    fn figure(key: &'static str, values: &[(f64, f64)]) -> Figure {
+        let mut figure = Figure::new(key, "us");
+        for (value, word) in values {
+            figure.values.push(*value);
+            figure.distances.push(Distance::during(*word, *word));
+        }
+        figure
+    }
+
+    /// How the row of WRITE's latency ends: ratio and verdict.
+    fn row(udp: &[(f64, f64)], write: &[(f64, f64)], others: f64) -> (String, &'static str) {
+        let figures = [figure("udp_latency", udp), figure("write_latency", write)];
         let compared = compare(&figures, others);
-        let row = compared.iter().find(|one| one.key == "write_latency");
-        row.unwrap().verdict()
+        let mut rows = compared.iter();
+        let row = rows.find(|one| one.key == "write_latency").unwrap();
+        (row.ratio.as_ref().unwrap().to_string(), row.verdict())
+    }
+
+    fn verdict(latency: f64, others: f64) -> &'static str {
+        row(&[(10.0, 100.0)], &[(latency, 100.0)], others).1
+    }
+
+    #[test]
+    fn what_is_compared_was_measured_at_the_same_distance() {
+        // Mostly far here and mostly near there: the medians alone say 2.
+        let udp = [
+            (10.0, 90.0),
+            (10.0, 90.0),
+            (10.0, 90.0),
+            (18.0, 400.0),
+            (18.0, 400.0),
+        ];
+        let write = [
+            (12.0, 90.0),
+            (12.0, 90.0),
+            (20.0, 400.0),
+            (20.0, 400.0),
+            (20.0, 400.0),
+        ];
+        let same = ("1.20 near, 1.11 far".to_owned(), "met");
+        assert_eq!(row(&udp, &write, 0.0), same);
+        // One that is missed at either distance is missed.
+        let slow = [(15.0, 90.0), (15.0, 90.0), (20.0, 400.0), (20.0, 400.0)];
+        let missed = ("1.50 near, 1.11 far".to_owned(), "missed");
+        assert_eq!(row(&udp, &slow, 0.0), missed);
+        // Without enough of the same there are the medians.
+        let few = [(12.0, 90.0), (20.0, 400.0), (20.0, 400.0)];
+        assert_eq!(row(&udp[..3], &few, 0.0).0, "2.00");
     }
 
     #[test]

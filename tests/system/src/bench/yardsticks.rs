@@ -117,8 +117,10 @@ impl Bench<'_> {
 
     /// A word of memory from one thread to another and back, in nanoseconds: how far the processors
     /// are from each other.
-    pub(super) fn word(&self) -> Result<f64> {
-        Ok(self.alone_baseline(&["word", "--rounds", "100000"])? * 1e3)
+    pub(super) fn word(&self, rounds: u32) -> Result<f64> {
+        let rounds = rounds.to_string();
+        let word = ["word", "--rounds", &rounds, "--figure", "median"];
+        Ok(self.alone_baseline(&word)? * 1e3)
     }
 
     /// A yardstick that is one program.

@@ -101,7 +101,7 @@ pub fn run(line: Option<&str>, quick: bool) -> Result<()> {
             Way::Device => (&device, "one device"),
         };
         // How far the processors are from each other changes meanwhile, and all copies with it.
-        let word = bench.word()?;
+        let word = bench.word(100_000)?;
         let (per, time, ends) = profile(host, &dir, line, seconds)
             .with_context(|| format!("profiling {line}, {place}"))?;
         println!(

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Lap;
 use super::events::{EVENTS, Event};
-use crate::bench::measure::Figure;
+use crate::bench::measure;
 use crate::bench::table::{align_right, amount};
 
 /// A lap with its event, the medians, and how many times better than rdma_rxe ferroce and plain UDP
@@ -39,14 +39,7 @@ fn results(laps: &[Lap]) -> impl Iterator<Item = Outcome<'_>> {
         let event = EVENTS.iter().find(|event| event.key == lap.key)?;
         let median = |values: &[Option<f64>]| {
             let values: Vec<f64> = values.iter().copied().flatten().collect();
-            (!values.is_empty()).then(|| {
-                Figure {
-                    key: event.key,
-                    unit: event.unit,
-                    values,
-                }
-                .median()
-            })
+            (!values.is_empty()).then(|| measure::median(values))
         };
 
         Some(Outcome {
