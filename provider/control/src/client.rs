@@ -267,11 +267,7 @@ impl Client {
             return;
         }
         self.closed = event == Event::Shutdown;
-        // The table and the state are read when the event is handled: one of a kind is enough, and
-        // a program that never looks must not fill its memory.
-        self.events
-            .retain(|e| std::mem::discriminant(e) != std::mem::discriminant(&event));
-        self.events.push_back(event);
+        event.join(&mut self.events);
     }
 
     fn call(&mut self, request: Request) -> Result<(Reply, Vec<OwnedFd>), ControlError> {

@@ -10,6 +10,7 @@ mod congestion;
 mod ports;
 mod status;
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
@@ -207,6 +208,16 @@ pub enum Event {
     Captures,
     /// The daemon goes, or has gone, and the device with it. The last event.
     Shutdown,
+}
+
+impl Event {
+    /// Goes to the end of a queue, where only the last one of those that say the same is kept: what
+    /// it is about is read when it is handled, and whoever never looks must not fill any memory.
+    /// Which of several states is the last one stays known, and that there was another.
+    pub fn join(self, queue: &mut VecDeque<Event>) {
+        queue.retain(|queued| *queued != self);
+        queue.push_back(self);
+    }
 }
 
 /// The device, as a program sees it.

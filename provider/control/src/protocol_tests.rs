@@ -7,6 +7,30 @@ use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence::WithSource;
 
 #[test]
+fn events_that_say_something_else_do_not_take_each_others_place() {
+    let mut queue = VecDeque::new();
+    let mut told = |events: &[Event]| {
+        for event in events {
+            event.join(&mut queue);
+        }
+        queue.drain(..).collect::<Vec<_>>()
+    };
+
+    // As when a subnet manager configures a port: LID, subnet manager, registration.
+    let configured = [11, 13, 17].map(|event| Event::Port { port: 1, event });
+    assert_eq!(told(&configured), configured);
+    let (down, up) = (
+        Event::PortState { active: false },
+        Event::PortState { active: true },
+    );
+    let gids = Event::GidChange;
+    assert_eq!(told(&[gids, down, up, gids]), [down, up, gids]);
+    // However often it goes, there is an end, and the last state is the last.
+    assert_eq!(told(&[down, up].repeat(1000)), [down, up]);
+    assert_eq!(told(&[up, down, up, down]), [up, down]);
+}
+
+#[test]
 fn requests_survive_the_round_trip() {
     for request in [
         Request::Attach {

@@ -42,7 +42,7 @@ pub(crate) struct Connection {
     /// Its ends of rings of captures that it has not got yet.
     pub rings: VecDeque<(CaptureSource, OwnedFd)>,
     /// Events that it had no room for.
-    pending: Vec<Event>,
+    pending: VecDeque<Event>,
 }
 
 impl Connection {
@@ -57,7 +57,7 @@ impl Connection {
             reads: false,
             purpose: Purpose::Unknown,
             rings: VecDeque::new(),
-            pending: Vec::new(),
+            pending: VecDeque::new(),
         }
     }
 
@@ -80,11 +80,9 @@ impl Connection {
         };
     }
 
-    /// Queues an event. Of a kind only the newest is kept.
+    /// Queues an event.
     pub(crate) fn push_event(&mut self, event: Event) {
-        self.pending
-            .retain(|e| std::mem::discriminant(e) != std::mem::discriminant(&event));
-        self.pending.push(event);
+        event.join(&mut self.pending);
     }
 
     /// Takes the name that the client gives itself, shortened and made printable.
@@ -123,9 +121,9 @@ pub(crate) fn send(
 
 /// Sends what is queued as far as there is room. Returns whether all went.
 pub(crate) fn flush(session: &mut Session<Connection>) -> Result<bool, Errno> {
-    while let Some(&event) = session.state.pending.first() {
+    while let Some(&event) = session.state.pending.front() {
         match send(session, &ServerMessage::event(event), &[]) {
-            Ok(()) => drop(session.state.pending.remove(0)),
+            Ok(()) => drop(session.state.pending.pop_front()),
             Err(Errno::AGAIN | Errno::NOBUFS) => return Ok(false),
             Err(errno) => return Err(errno),
         }

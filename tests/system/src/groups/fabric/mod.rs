@@ -178,8 +178,18 @@ fn event(watch: &mut Running, wanted: &str) -> Ending {
 /// A subnet manager that comes back asks clients to register again, and disturbs no traffic.
 fn reregister(lab: &mut Lab) -> Ending {
     let mut subnet = back_to_back(lab)?;
-    let manager = subnet.manage(0, &[])?;
     let mut watch = watch(&mut subnet, 1)?;
+    let manager = subnet.manage(0, &[])?;
+    // Of one SubnSet(PortInfo), which is three changes.
+    for of_first in [
+        "LID_CHANGE (11)",
+        "SM_CHANGE (13)",
+        "CLIENT_REREGISTER (17)",
+    ] {
+        event(&mut watch, &format!("IBV_EVENT_{of_first}, port 1"))?;
+    }
+    watch.kill();
+    let mut watch = self::watch(&mut subnet, 1)?;
     let port = lab.port();
     let line = ["ibv_rc_pingpong", "-e", "-n", "1000000000"];
     let server = subnet.server(0, &line, port)?;

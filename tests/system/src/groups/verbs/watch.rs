@@ -32,11 +32,15 @@ pub(super) fn asyncwatch(lab: &mut Lab) -> Ending {
     only_ipv4(&host, near)?;
     host.up_with(&["--netdev", near])?;
 
-    // Standard output that is no terminal is held back until it fills a buffer.
-    let mut command = host.run("stdbuf");
-    command.args(["-oL", "ibv_asyncwatch", "-d", "ferroce0"]);
-    let mut watch = process::spawn(command, &dir, "ibv_asyncwatch")?;
-    wait(&mut watch, "async event FD", 1)?;
+    let watcher = |name| -> Result<Running, Stop> {
+        // Standard output that is no terminal is held back until it fills a buffer.
+        let mut command = host.run("stdbuf");
+        command.args(["-oL", "ibv_asyncwatch", "-d", "ferroce0"]);
+        let mut watch = process::spawn(command, &dir, name)?;
+        wait(&mut watch, "async event FD", 1)?;
+        Ok(watch)
+    };
+    let mut watch = watcher("ibv_asyncwatch")?;
 
     let address = ["10.77.0.9/24", "dev", near];
     ip(&host, &[&["addr", "add"], &address[..]].concat())?;
@@ -47,16 +51,32 @@ pub(super) fn asyncwatch(lab: &mut Lab) -> Ending {
     wait(&mut watch, "IBV_EVENT_PORT_ACTIVE (9), port 1", 1)?;
     ip(&host, &[&["addr", "del"], &address[..]].concat())?;
     wait(&mut watch, "IBV_EVENT_GID_CHANGE (18), port 1", 2)?;
+
+    // Who does not look is told all the same, each change by itself.
+    let mut awake = watcher("awake")?;
+    watch.signal(Signal::STOP);
+    ip(&host, &[&["addr", "add"], &address[..]].concat())?;
+    wait(&mut awake, "GID_CHANGE (18)", 1)?;
+    ip(&other, &["link", "set", far, "down"])?;
+    wait(&mut awake, "PORT_ERR (10)", 1)?;
+    ip(&other, &["link", "set", far, "up"])?;
+    wait(&mut awake, "PORT_ACTIVE (9)", 1)?;
+    watch.signal(Signal::CONT);
+    wait(&mut watch, "IBV_EVENT_GID_CHANGE (18), port 1", 3)?;
+    wait(&mut watch, "IBV_EVENT_PORT_ERR (10), port 1", 2)?;
+    wait(&mut watch, "IBV_EVENT_PORT_ACTIVE (9), port 1", 2)?;
+    awake.kill();
+
     host.down()?;
     wait(&mut watch, "IBV_EVENT_DEVICE_FATAL (8), port 1", 1)?;
     watch.signal(Signal::TERM);
     let finished = watch.finish(LIMIT);
     let events = finished.out.matches("event_type").count();
-    if events == 5 {
+    if events == 8 {
         Ok(())
     } else {
         Err(Stop::with(
-            format!("{events} events of 5 changes"),
+            format!("{events} events of 8 changes"),
             &[&finished],
         ))
     }
