@@ -132,7 +132,7 @@ impl Qp {
             to.max_dest_rd_atomic = attr.max_dest_rd_atomic;
         }
         if has(QpAttrMask::MIN_RNR_TIMER) {
-            to.min_rnr_timer = attr.min_rnr_timer;
+            to.min_rnr_timer = attr.min_rnr_timer & 0x1f;
         }
         if has(QpAttrMask::DEST_QPN) {
             to.dest_qp_num = attr.dest_qp_num;
@@ -151,7 +151,8 @@ impl Qp {
     }
 }
 
-/// Checks the ranges of the values that are given. PSNs are cut to 24 bits instead, as adapters do.
+/// Checks the ranges of the values that are given. PSNs are cut to 24 bits instead, and the RNR
+/// timer to its five, as adapters do: there are programs that ask for 32, and get 0.
 fn check_values(attr: &QpAttr, mask: QpAttrMask) -> Result<(), ModifyError> {
     let rules = [
         (
@@ -162,7 +163,6 @@ fn check_values(attr: &QpAttr, mask: QpAttrMask) -> Result<(), ModifyError> {
         (QpAttrMask::TIMEOUT, attr.timeout <= 31),
         (QpAttrMask::RETRY_CNT, attr.retry_cnt <= 7),
         (QpAttrMask::RNR_RETRY, attr.rnr_retry <= 7),
-        (QpAttrMask::MIN_RNR_TIMER, attr.min_rnr_timer <= 31),
         (
             QpAttrMask::MAX_QP_RD_ATOMIC,
             attr.max_rd_atomic <= MAX_RD_ATOMIC,
