@@ -25,6 +25,7 @@ pub mod process;
 pub mod protocol;
 pub mod random;
 pub mod routes;
+pub mod rtnetlink;
 mod runtime_dir;
 pub mod seqpacket;
 pub mod switches;

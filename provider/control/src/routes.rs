@@ -1,243 +1,304 @@
-//! What the kernel's routes say of an interface, asked by rtnetlink(7).
+//! What the kernel's routes say of packets, asked by rtnetlink(7).
 
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
 
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use netlink_packet_core::{parse_ip, parse_u32};
 
-/// Bytes of `struct nlmsghdr`, `struct rtmsg` and `struct rtattr`.
-const HEADER: usize = 16;
-const ROUTE: usize = 12;
-const ATTRIBUTE: usize = 4;
-/// More than any answer takes.
-const ANSWER: usize = 4096;
-/// `enum rtattr_type_t`.
-const DESTINATION: u16 = 1;
-const SOURCE: u16 = 2;
-const INTERFACE: u16 = 4;
-const TABLE: u16 = 15;
-/// The entry of the table is asked for (Linux 4.13), not what is made of it: without an entry for
-/// an interface the kernel makes one up, by which everybody is on its link.
-const ENTRY: u32 = 0x2000;
-/// An answer that is no entry.
-const MADE_UP: u32 = 0x200;
-/// To somebody else.
-const UNICAST: u8 = 1;
+use crate::rtnetlink::{Attribute, Question, Socket, address, attributes};
 
-/// An entry of the routing tables.
+/// Bytes of `struct rtmsg`.
+const HEADER: usize = 12;
+/// Of `enum rtattr_type_t`, and of `struct rtmsg`: not known to the C library of every target.
+const RTA_VIA: u16 = 18;
+const RTM_F_FIB_MATCH: u32 = 0x2000;
+
+/// What the kernel says of the packets of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
-    unicast: bool,
-    /// Bits of the destination that it goes by.
-    prefix_len: u8,
-    table: u32,
+pub struct Route {
+    /// `RTN_*`: to somebody else (`RTN_UNICAST`), to this host, to all, to nobody.
+    pub kind: u8,
+    /// Bits of the destination that it goes by, 0 to 128.
+    pub prefix_len: u8,
+    /// The routing table's number.
+    pub table: u32,
     /// The one interface by which it leads.
-    interface: Option<u32>,
+    pub interface: Option<u32>,
+    /// The next hop, where that is not the destination.
+    pub gateway: Option<IpAddr>,
+    /// The address that packets have which have none yet.
+    pub source: Option<IpAddr>,
 }
 
-/// The interface that has an address, if what this sends to another host should leave by it: there
-/// is a route by it, and none that is more to the point. `None`, too, where the kernel will not
-/// say.
+/// Packets that are asked about.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    /// Where they go.
+    pub to: IpAddr,
+    /// The address that they have already.
+    pub from: Option<IpAddr>,
+    /// The interface by which they shall leave, or 0: any.
+    pub interface: u32,
+}
+
+/// The way of packets from one of an interface's addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Way {
+    /// The interface, if what this sends to another host should leave by it: there is a route by
+    /// it, and none that is more to the point. `None`, too, where the kernel will not say.
+    pub out: Option<u32>,
+    /// The entry of the routing tables that they go by then, where that was asked for and said.
+    pub entry: Option<Route>,
+}
+
+impl Way {
+    /// Asks for it; `interface`: its index, or 0, of which nothing is asked.
+    pub fn find(kernel: &Socket, from: IpAddr, to: IpAddr, interface: u32) -> Self {
+        if interface == 0 || from == to || to.is_loopback() || to.is_multicast() {
+            return Self::default();
+        }
+
+        let flow = |interface| Flow {
+            to,
+            from: Some(from),
+            interface,
+        };
+        let own = flow(interface).entry(kernel).ok();
+        let Some(own) = own.filter(|own| own.leads_by(interface)) else {
+            return Self::default();
+        };
+        let chosen = flow(0).entry(kernel).ok();
+        match own.is_as_good_as(chosen) {
+            true => Self {
+                out: Some(interface),
+                entry: Some(own),
+            },
+            false => Self {
+                out: None,
+                entry: chosen,
+            },
+        }
+    }
+}
+
+impl Flow {
+    /// Where its packets go, by whatever the kernel knows; for a link-local destination the
+    /// interface is needed. Errors: the errno with which they would not be sent, and those of
+    /// [`Socket::ask`].
+    pub fn route(&self, kernel: &Socket) -> io::Result<Route> {
+        self.ask(kernel, 0).map(|(route, _)| route)
+    }
+
+    /// The entry of the routing tables that they go by; asked in another way, as without an entry
+    /// for an interface the kernel makes one up, by which everybody is on its link. Kernels before
+    /// 4.13 answer with what they make of it: `NotFound`.
+    fn entry(&self, kernel: &Socket) -> io::Result<Route> {
+        match self.ask(kernel, RTM_F_FIB_MATCH)? {
+            (entry, flags) if flags & libc::RTM_F_CLONED == 0 => Ok(entry),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// The answer, and the flags that it has.
+    fn ask(&self, kernel: &Socket, flags: u32) -> io::Result<(Route, u32)> {
+        let (family, to) = address(self.to);
+        let mut header = [0; HEADER];
+        header[0] = family;
+        header[1] = to.len() as u8 * 8;
+        header[8..].copy_from_slice(&flags.to_ne_bytes());
+
+        let mut attributes = vec![Attribute::new(libc::RTA_DST, to)];
+        if let Some(from) = self.from {
+            let (_, from) = address(from);
+            header[2] = from.len() as u8 * 8;
+            attributes.push(Attribute::new(libc::RTA_SRC, from));
+        }
+        if self.interface != 0 {
+            let interface = self.interface.to_ne_bytes().to_vec();
+            attributes.push(Attribute::new(libc::RTA_OIF, interface));
+        }
+
+        let answer = kernel.ask(&Question {
+            request: libc::RTM_GETROUTE,
+            header: &header,
+            attributes: &attributes,
+        })?;
+        parse(&answer).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+}
+
+impl Route {
+    /// Whether packets may leave by an interface as well as by what the kernel would choose. An
+    /// address may be on an interface that only holds it, whatever its prefix, or be told by rules
+    /// to go elsewhere: then the host's routes stand.
+    fn is_as_good_as(&self, chosen: Option<Route>) -> bool {
+        chosen.is_none_or(|chosen| {
+            chosen.is_far()
+                && chosen.interface.is_some()
+                && chosen.table == self.table
+                && chosen.prefix_len <= self.prefix_len
+        })
+    }
+
+    /// Of IPv6 an interface that is asked for is no more than a wish.
+    fn leads_by(&self, interface: u32) -> bool {
+        self.is_far() && self.interface == Some(interface)
+    }
+
+    /// Whether it leads to another host.
+    pub fn is_far(&self) -> bool {
+        self.kind == libc::RTN_UNICAST
+    }
+}
+
+/// The interface that has an address, if what this sends to another host should leave by it: the
+/// [`Way`] of one who asks no more.
 pub fn way_out(from: IpAddr, to: IpAddr, interface: u32) -> Option<u32> {
-    if interface == 0 || from == to || to.is_loopback() || to.is_multicast() {
-        return None;
-    }
-    let kernel = kernel().ok()?;
-    let own = entry(&kernel, from, to, Some(interface)).ok()?;
-    let chosen = entry(&kernel, from, to, None).ok();
-    own.is_as_good(interface, chosen).then_some(interface)
+    Way::find(&Socket::default(), from, to, interface).out
 }
 
-impl Entry {
-    /// An address may be on an interface that only holds it, whatever its prefix, or be told by
-    /// rules to go elsewhere: then the host's routes stand.
-    fn is_as_good(self, interface: u32, chosen: Option<Entry>) -> bool {
-        let leads = self.unicast && self.interface == Some(interface);
-        leads
-            && chosen.is_none_or(|chosen| {
-                chosen.unicast
-                    && chosen.interface.is_some()
-                    && chosen.table == self.table
-                    && chosen.prefix_len <= self.prefix_len
-            })
-    }
-}
-
-/// Whom to ask.
-fn kernel() -> rustix::io::Result<OwnedFd> {
-    // The protocol of number 0 is NETLINK_ROUTE.
-    rustix::net::socket_with(
-        AddressFamily::NETLINK,
-        SocketType::RAW,
-        SocketFlags::CLOEXEC,
-        None,
-    )
-}
-
-/// The entry by which packets go; `interface`: of those that lead through it.
-fn entry(kernel: &OwnedFd, from: IpAddr, to: IpAddr, interface: Option<u32>) -> io::Result<Entry> {
-    rustix::net::send(kernel, &question(from, to, interface), SendFlags::empty())?;
-    let mut answer = [0; ANSWER];
-    // It is there before the question has been sent.
-    let (len, _) = rustix::net::recv(kernel, &mut answer[..], RecvFlags::DONTWAIT)?;
-    parse(&answer[..len.min(ANSWER)]).ok_or_else(|| io::ErrorKind::NotFound.into())
-}
-
-fn question(from: IpAddr, to: IpAddr, interface: Option<u32>) -> Vec<u8> {
-    let family = match to {
-        IpAddr::V4(_) => libc::AF_INET,
-        IpAddr::V6(_) => libc::AF_INET6,
-    };
-    let octets = |ip: IpAddr| match ip {
-        IpAddr::V4(ip) => ip.octets().to_vec(),
-        IpAddr::V6(ip) => ip.octets().to_vec(),
-    };
-    let bits = octets(to).len() as u8 * 8;
-
-    let mut bytes = vec![0; 4];
-    bytes.extend(libc::RTM_GETROUTE.to_ne_bytes());
-    bytes.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
-    bytes.extend([0; 8]);
-    bytes.extend([family as u8, bits, bits, 0, 0, 0, 0, 0]);
-    bytes.extend(ENTRY.to_ne_bytes());
-
-    let mut attribute = |kind: u16, value: &[u8]| {
-        bytes.extend(((ATTRIBUTE + value.len()) as u16).to_ne_bytes());
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend(value);
-    };
-    attribute(DESTINATION, &octets(to));
-    attribute(SOURCE, &octets(from));
-    if let Some(interface) = interface {
-        attribute(INTERFACE, &interface.to_ne_bytes());
-    }
-
-    let len = bytes.len() as u32;
-    bytes[..4].copy_from_slice(&len.to_ne_bytes());
-    bytes
-}
-
-/// An answer; `None`: an error, or nothing that an entry is found in.
-fn parse(bytes: &[u8]) -> Option<Entry> {
-    let kind = u16::from_ne_bytes(*bytes.get(4..)?.first_chunk()?);
-    if kind != libc::RTM_NEWROUTE {
-        return None;
-    }
-    let route = bytes.get(HEADER..HEADER + ROUTE)?;
-    let flags = u32::from_ne_bytes(*route.get(8..)?.first_chunk()?);
-    if flags & MADE_UP != 0 {
-        return None;
-    }
-
-    let mut entry = Entry {
-        unicast: route[7] == UNICAST,
-        prefix_len: route[1],
-        table: route[4].into(),
+/// A message of type `RTM_NEWROUTE`, from its `struct rtmsg` on, with the flags of that.
+fn parse(message: &[u8]) -> Option<(Route, u32)> {
+    let (header, rest) = message.split_first_chunk::<HEADER>()?;
+    let [_, prefix_len, _, _, table, _, _, kind, flags @ ..] = *header;
+    let mut route = Route {
+        kind,
+        prefix_len,
+        table: table.into(),
         interface: None,
+        gateway: None,
+        source: None,
     };
-    let mut rest = &bytes[HEADER + ROUTE..];
-    while let Some((len, kind)) = rest.first_chunk().map(|header: &[u8; ATTRIBUTE]| {
-        let [a, b, c, d] = *header;
-        (
-            usize::from(u16::from_ne_bytes([a, b])),
-            u16::from_ne_bytes([c, d]),
-        )
-    }) {
-        let value = rest.get(ATTRIBUTE..len)?;
-        let number = value.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
-        match kind {
-            INTERFACE => entry.interface = number,
-            TABLE => entry.table = number?,
+
+    for (attribute, value) in attributes(rest) {
+        match attribute {
+            libc::RTA_OIF => route.interface = parse_u32(value).ok(),
+            libc::RTA_TABLE => route.table = parse_u32(value).ok()?,
+            libc::RTA_GATEWAY => route.gateway = Some(parse_ip(value).ok()?),
+            // A gateway of the other family, which stands before it.
+            RTA_VIA => route.gateway = Some(parse_ip(value.get(2..)?).ok()?),
+            libc::RTA_PREFSRC => route.source = parse_ip(value).ok(),
             _ => {}
         }
-        rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
     }
 
-    Some(entry)
+    Some((route, u32::from_ne_bytes(flags)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rtnetlink;
 
-    fn answer(kind: u16, route: [u8; 8], flags: u32, attributes: &[(u16, &[u8])]) -> Vec<u8> {
-        let mut bytes = vec![0; HEADER];
-        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
-        bytes.extend(route);
-        bytes.extend(flags.to_ne_bytes());
-        for (kind, value) in attributes {
-            bytes.extend(((ATTRIBUTE + value.len()) as u16).to_ne_bytes());
-            bytes.extend(kind.to_ne_bytes());
-            bytes.extend(*value);
-            bytes.resize(bytes.len().next_multiple_of(4), 0);
-        }
-        bytes
+    fn emitted(all: &[(u16, &[u8])]) -> Vec<u8> {
+        let attribute = |(kind, value): &(u16, &[u8])| Attribute::new(*kind, value.to_vec());
+        rtnetlink::emitted(&all.iter().map(attribute).collect::<Vec<_>>())
     }
 
-    fn through(interface: u32, prefix_len: u8) -> Entry {
-        Entry {
-            unicast: true,
+    /// What is made of an answer.
+    fn said(header: [u8; 8], flags: u32, more: &[(u16, &[u8])]) -> Option<(Route, u32)> {
+        parse(&[&header[..], &flags.to_ne_bytes(), &emitted(more)].concat())
+    }
+
+    fn through(interface: u32, prefix_len: u8) -> Route {
+        Route {
+            kind: libc::RTN_UNICAST,
             prefix_len,
             table: 254,
             interface: Some(interface),
+            gateway: None,
+            source: None,
         }
     }
 
     #[test]
-    fn an_answer_is_an_entry_or_nothing() {
-        const NEW: u16 = libc::RTM_NEWROUTE;
-        let route = [2, 24, 0, 0, 254, 2, 0, UNICAST];
-        let interface = (INTERFACE, &7u32.to_ne_bytes()[..]);
+    fn an_answer_says_what_is_wanted_whatever_else_a_newer_kernel_says() {
+        let header = [2, 24, 0, 0, 254, 2, 0, libc::RTN_UNICAST];
+        let interface = (libc::RTA_OIF, &7u32.to_ne_bytes()[..]);
         let odd = (77, &[1, 2, 3, 4, 5][..]);
-        let found = parse(&answer(NEW, route, 0, &[odd, interface]));
-        assert_eq!(found, Some(through(7, 24)));
-        let table = (TABLE, &1000u32.to_ne_bytes()[..]);
-        let found = parse(&answer(NEW, route, 0, &[table])).unwrap();
+        let route = |more: &[_]| said(header, 0, more).map(|(route, _)| route);
+        assert_eq!(route(&[odd, interface]), Some(through(7, 24)));
+        let table = (libc::RTA_TABLE, &1000u32.to_ne_bytes()[..]);
+        let found = route(&[table]).unwrap();
         assert_eq!((found.table, found.interface), (1000, None));
-        // As old kernels answer, and with an error.
-        assert_eq!(parse(&answer(NEW, route, MADE_UP, &[interface])), None);
-        assert_eq!(parse(&answer(2, route, 0, &[])), None);
-        // Cut anywhere, and with lengths that are none, it ends.
-        let whole = answer(NEW, route, 0, &[odd, interface]);
+        let source = (libc::RTA_PREFSRC, &[10, 0, 0, 9][..]);
+        let found = route(&[interface, source]).unwrap();
+        assert_eq!(found.source, Some(IpAddr::from([10, 0, 0, 9])));
+        // As old kernels answer who asks for an entry.
+        let cloned = libc::RTM_F_CLONED;
+        assert_eq!(said(header, cloned, &[]).unwrap().1, cloned);
+
+        // Cut anywhere, and with lengths and numbers that are none, it ends.
+        let whole = [&header[..], &[0; 4], &emitted(&[odd, table, source])].concat();
         for len in 0..whole.len() {
-            let _ = parse(&whole[..len]);
+            assert_eq!(parse(&whole[..len]).is_some(), len >= HEADER);
+            for wrong in [0, 1, 3, 0x80, 0xff] {
+                let mut bytes = whole.clone();
+                bytes[len] = wrong;
+                let _ = parse(&bytes);
+            }
         }
-        let mut zeros = answer(NEW, route, 0, &[]);
-        zeros.extend([0; 8]);
-        assert_eq!(parse(&zeros), None);
+        for kind in [libc::RTA_TABLE, libc::RTA_GATEWAY, RTA_VIA] {
+            assert_eq!(route(&[interface, (kind, &[1])]), None);
+        }
+    }
+
+    #[test]
+    fn a_gateway_is_the_next_hop_of_either_family() {
+        let header = |kind| [2, 32, 0, 0, 254, 3, 0, kind];
+        let out = (libc::RTA_OIF, &7u32.to_ne_bytes()[..]);
+        let hop = |kind, more: &[_]| {
+            let (route, _) = said(header(kind), libc::RTM_F_CLONED, more).unwrap();
+            (route.gateway, route.is_far())
+        };
+        assert_eq!(hop(libc::RTN_UNICAST, &[out]), (None, true));
+        assert_eq!(hop(libc::RTN_LOCAL, &[out]), (None, false));
+        let gateway = (libc::RTA_GATEWAY, &[10, 0, 0, 1][..]);
+        let at = IpAddr::from([10, 0, 0, 1]);
+        assert_eq!(hop(libc::RTN_UNICAST, &[gateway, out]), (Some(at), true));
+        let v6: std::net::Ipv6Addr = "fe80::1".parse().unwrap();
+        let via = [&(libc::AF_INET6 as u16).to_ne_bytes()[..], &v6.octets()].concat();
+        let via = (RTA_VIA, &via[..]);
+        assert_eq!(hop(libc::RTN_UNICAST, &[out, via]), (Some(v6.into()), true));
     }
 
     #[test]
     fn the_interface_is_gone_by_unless_another_route_is_more_to_the_point() {
         let own = through(7, 24);
-        assert!(own.is_as_good(7, Some(own)));
-        assert!(own.is_as_good(7, Some(through(6, 24))));
-        assert!(own.is_as_good(7, Some(through(6, 0))));
-        assert!(own.is_as_good(7, None));
+        let is_as_good = |own: Route, chosen| own.leads_by(7) && own.is_as_good_as(chosen);
+        assert!(is_as_good(own, Some(own)));
+        assert!(is_as_good(own, Some(through(6, 24))));
+        assert!(is_as_good(own, Some(through(6, 0))));
+        assert!(is_as_good(own, None));
         // To a host that is reached otherwise, by several ways, by a rule, or is this one.
-        assert!(!own.is_as_good(7, Some(through(6, 32))));
-        let several = Entry {
+        assert!(!is_as_good(own, Some(through(6, 32))));
+        let several = Route {
             interface: None,
             ..own
         };
-        assert!(!own.is_as_good(7, Some(several)) && !several.is_as_good(7, Some(own)));
-        assert!(!own.is_as_good(7, Some(Entry { table: 9, ..own })));
-        let local = Entry {
-            unicast: false,
-            ..through(7, 24)
+        assert!(!is_as_good(own, Some(several)) && !is_as_good(several, Some(own)));
+        assert!(!is_as_good(own, Some(Route { table: 9, ..own })));
+        let local = Route {
+            kind: libc::RTN_LOCAL,
+            ..own
         };
-        assert!(!own.is_as_good(7, Some(local)) && !local.is_as_good(7, None));
+        assert!(!is_as_good(own, Some(local)) && !is_as_good(local, None));
         // Of IPv6, where an interface is no more than a wish.
-        assert!(!through(6, 24).is_as_good(7, Some(own)));
+        assert!(!is_as_good(through(6, 24), Some(own)));
     }
 
     #[test]
     fn nothing_leads_out_by_the_loopback() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-        let kernel = kernel().unwrap();
-        let own = entry(&kernel, ip("127.0.0.1"), ip("127.0.0.2"), None).unwrap();
-        assert!(!own.unicast && own.interface == Some(1));
+        let kernel = Socket::default();
+        let own = Flow {
+            to: ip("127.0.0.2"),
+            from: Some(ip("127.0.0.1")),
+            interface: 0,
+        };
+        for said in [own.entry(&kernel).unwrap(), own.route(&kernel).unwrap()] {
+            assert!(!said.is_far() && said.interface == Some(1), "{said:?}");
+        }
         for (from, to) in [
             ("127.0.0.1", "127.0.0.2"),
             ("127.0.0.1", "192.0.2.1"),
