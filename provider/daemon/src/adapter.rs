@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use ferroce_control::rtnetlink::Socket;
 use ferroce_control::{Counter, CounterPage, DeviceInfo, IbPort};
 use ferroce_fabric::sma::Port;
 use ferroce_wire::mad::Gid;
@@ -33,6 +34,8 @@ pub(crate) struct Adapter {
     pub(crate) settings: Settings,
     pub(crate) source: Source,
     pub(crate) snapshot: Snapshot,
+    /// Who is asked for the host's routes and neighbours.
+    pub(crate) kernel: Socket,
     pub(crate) info: DeviceInfo,
     pub(crate) gids: GidTable,
     /// One for each address that ever was in the table; the order never changes.
@@ -127,6 +130,7 @@ impl Adapter {
             },
             info: &self.info,
             snapshot: &self.snapshot,
+            kernel: &self.kernel,
             given: matches!(self.source, Source::Fixed { .. }),
             ports: &self.ib.shown,
             poller: &self.poller,

@@ -5,6 +5,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
+use ferroce_control::rtnetlink::Socket;
 use ferroce_control::{DeviceInfo, Event, RuntimeDir, loopback};
 
 use crate::DaemonError;
@@ -91,6 +92,7 @@ impl Daemon {
                 settings,
                 source,
                 snapshot,
+                kernel: Socket::default(),
                 info,
                 gids: GidTable::default(),
                 groups: found.into_iter().collect(),

@@ -140,7 +140,8 @@ impl Gsi {
         }
         let own = out.to.grh.map(|grh| grh.gid_index.into());
         if let Some(own) = own.and_then(|index| adapter.gids.entry(index)) {
-            self.roce.send(own, out, &adapter.counting.own);
+            self.roce
+                .send(own, out, &adapter.kernel, &adapter.counting.own);
         }
     }
 }

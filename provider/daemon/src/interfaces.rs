@@ -5,10 +5,11 @@ mod rtnetlink;
 
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use netlink_sys::protocols::NETLINK_ROUTE;
-use netlink_sys::{Socket, SocketAddr};
+use ferroce_control::rtnetlink::{Socket, subscribe};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
 
 /// One network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,8 +69,9 @@ impl Snapshot {
     /// Asks the kernel.
     pub(crate) fn read() -> io::Result<Self> {
         let mut snapshot = Self::default();
-        rtnetlink::each_link(|link| snapshot.links.push(link))?;
-        rtnetlink::each_address(|address| snapshot.addresses.push(address))?;
+        let kernel = Socket::default();
+        rtnetlink::each_link(&kernel, |link| snapshot.links.push(link))?;
+        rtnetlink::each_address(&kernel, |address| snapshot.addresses.push(address))?;
         Ok(snapshot)
     }
 
@@ -130,28 +132,25 @@ impl Snapshot {
 /// Tells when links or addresses may have changed.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    socket: Socket,
+    socket: OwnedFd,
 }
 
 impl Watch {
     /// Begins to watch. What changed before is not told.
     pub(crate) fn new() -> io::Result<Self> {
-        let mut socket = Socket::new(NETLINK_ROUTE)?;
         let groups = libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR;
-        socket.bind(&SocketAddr::new(0, groups as u32))?;
-        socket.set_non_blocking(true)?;
+        let socket = subscribe(groups as u32)?;
         Ok(Self { socket })
     }
 
     /// Takes all notifications. An overrun is one too.
     pub(crate) fn drain(&self) {
-        let mut buffer = Vec::with_capacity(16 * 1024);
+        // That there was one is all that counts.
+        let mut start = [0; 16];
         for _ in 0..10_000 {
-            buffer.clear();
-            match self.socket.recv(&mut buffer, 0) {
-                Ok(_) => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-                Err(_) => {}
+            let taken = rustix::net::recv(&self.socket, &mut start, RecvFlags::DONTWAIT);
+            if taken.is_err_and(|errno| errno == Errno::AGAIN) {
+                return;
             }
         }
     }

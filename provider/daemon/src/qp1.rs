@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 
 use ferroce_control::capture::record::Medium;
 use ferroce_control::random::random;
+use ferroce_control::rtnetlink::Socket;
 use ferroce_control::{Counter, CounterPage, GidEntry, routes, udp};
 use ferroce_wire::icrc::{Flow, Verdict};
 use ferroce_wire::mad::{self, Mad, QP1};
@@ -81,9 +82,17 @@ enum Received<'a> {
 
 impl Qp1 {
     /// Sends a MAD from one of the device's addresses. What cannot be sent is lost, as on a wire.
-    pub(crate) fn send(&mut self, own: &GidEntry, out: &Outgoing, counters: &CounterPage) {
+    pub(crate) fn send(
+        &mut self,
+        own: &GidEntry,
+        out: &Outgoing,
+        kernel: &Socket,
+        counters: &CounterPage,
+    ) {
         let Some(route) = out.to.grh else { return };
-        match self.try_send(own, &route, (out.to.qpn, out.to.qkey), &out.mad) {
+        let way = routes::Way::find(kernel, own.addr, ip_of(&route.gid), own.ifindex);
+        let origin = (own, way.out.unwrap_or(0));
+        match self.try_send(origin, &route, (out.to.qpn, out.to.qkey), &out.mad) {
             Ok(()) => {
                 counters.add(Counter::TxPackets, 1);
                 counters.add(Counter::TxBytes, PACKET as u64);
@@ -118,7 +127,7 @@ impl Qp1 {
 
     fn try_send(
         &mut self,
-        own: &GidEntry,
+        (own, interface): (&GidEntry, u32),
         to: &Route,
         (dest_qp, qkey): (u32, u32),
         mad: &Mad,
@@ -126,7 +135,6 @@ impl Qp1 {
         let remote = ip_of(&to.gid);
         let psn = self.psn;
         self.psn = (psn + 1) & 0x00ff_ffff;
-        let interface = routes::way_out(own.addr, remote, own.ifindex).unwrap_or(0);
         let key = (own.addr, own.scope_id, interface, to.traffic_class);
         let sender = match self.senders.entry(key) {
             std::collections::hash_map::Entry::Occupied(sender) => sender.into_mut(),

@@ -1,19 +1,12 @@
-//! Messages of rtnetlink(7): a listing is asked for, and taken apart as far as it is wanted.
+//! Listings of rtnetlink(7), taken apart as far as they are wanted.
 
 use std::io;
 
-use netlink_packet_core::{
-    NLA_ALIGNTO, NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer, NlasIterator,
-    parse_ip, parse_mac, parse_u32,
-};
-use netlink_sys::protocols::NETLINK_ROUTE;
-use netlink_sys::{Socket, SocketAddr};
+use ferroce_control::rtnetlink::{Question, Socket, attributes};
+use netlink_packet_core::{parse_ip, parse_mac, parse_u32};
 use zerocopy::FromBytes;
 
 use super::{Address, Link};
-
-/// Bytes of `struct nlmsghdr`.
-const HEADER: usize = 16;
 
 /// `struct ifinfomsg` of rtnetlink(7), in the machine's byte order.
 #[derive(FromBytes)]
@@ -39,23 +32,33 @@ struct AddressHeader {
 }
 
 /// Hands every interface to `each`.
-pub(super) fn each_link(mut each: impl FnMut(Link)) -> io::Result<()> {
-    dump::<LinkHeader>(libc::RTM_GETLINK, libc::RTM_NEWLINK, |message| {
+pub(super) fn each_link(kernel: &Socket, mut each: impl FnMut(Link)) -> io::Result<()> {
+    list::<LinkHeader>(kernel, libc::RTM_GETLINK, |message| {
         link_of(message).into_iter().for_each(&mut each);
     })
 }
 
 /// Hands every usable address to `each`.
-pub(super) fn each_address(mut each: impl FnMut(Address)) -> io::Result<()> {
-    dump::<AddressHeader>(libc::RTM_GETADDR, libc::RTM_NEWADDR, |message| {
+pub(super) fn each_address(kernel: &Socket, mut each: impl FnMut(Address)) -> io::Result<()> {
+    list::<AddressHeader>(kernel, libc::RTM_GETADDR, |message| {
         address_of(message).into_iter().for_each(&mut each);
     })
+}
+
+/// Has everything of a kind listed.
+fn list<Header>(kernel: &Socket, request: u16, each: impl FnMut(&[u8])) -> io::Result<()> {
+    let question = Question {
+        request,
+        header: &vec![0; size_of::<Header>()],
+        attributes: &[],
+    };
+    kernel.list(&question, each)
 }
 
 /// A message of type `RTM_NEWLINK`, from its `struct ifinfomsg` on. Attributes that are not asked
 /// for may be what they like: those of a kernel that is newer than this hide no interface.
 fn link_of(message: &[u8]) -> Option<Link> {
-    let (header, attributes) = LinkHeader::read_from_prefix(message).ok()?;
+    let (header, rest) = LinkHeader::read_from_prefix(message).ok()?;
     let up = (libc::IFF_UP | libc::IFF_LOWER_UP) as u32;
     let mut link = Link {
         index: header.index,
@@ -66,9 +69,8 @@ fn link_of(message: &[u8]) -> Option<Link> {
         loopback: header.flags & libc::IFF_LOOPBACK as u32 != 0,
     };
 
-    for attribute in NlasIterator::new(attributes).map_while(Result::ok) {
-        let value = attribute.value();
-        match attribute.kind() {
+    for (kind, value) in attributes(rest) {
+        match kind {
             libc::IFLA_IFNAME => {
                 let name = value.strip_suffix(&[0]).unwrap_or(value);
                 link.name = String::from_utf8_lossy(name).into_owned();
@@ -88,13 +90,12 @@ fn link_of(message: &[u8]) -> Option<Link> {
 /// A message of type `RTM_NEWADDR`, from its `struct ifaddrmsg` on, unless the address is not to be
 /// used yet, or ever.
 fn address_of(message: &[u8]) -> Option<Address> {
-    let (header, attributes) = AddressHeader::read_from_prefix(message).ok()?;
+    let (header, rest) = AddressHeader::read_from_prefix(message).ok()?;
     // The header has room for eight flags only; the attribute, where there is one, has them all.
     let mut flags = u32::from(header.flags);
     let (mut address, mut local) = (None, None);
-    for attribute in NlasIterator::new(attributes).map_while(Result::ok) {
-        let value = attribute.value();
-        match attribute.kind() {
+    for (kind, value) in attributes(rest) {
+        match kind {
             libc::IFA_ADDRESS => address = parse_ip(value).ok(),
             // On point-to-point links the other attribute is the peer's.
             libc::IFA_LOCAL => local = parse_ip(value).ok(),
@@ -113,59 +114,17 @@ fn address_of(message: &[u8]) -> Option<Address> {
     })
 }
 
-/// Asks for a listing, with a header of zeros, and hands what is behind the netlink header of each
-/// message of the wanted type to `each`.
-fn dump<Header>(request: u16, wanted: u16, mut each: impl FnMut(&[u8])) -> io::Result<()> {
-    let mut socket = Socket::new(NETLINK_ROUTE)?;
-    socket.bind_auto()?;
-    socket.connect(&SocketAddr::new(0, 0))?;
-    let mut bytes = vec![0; HEADER + size_of::<Header>()];
-    let mut message = NetlinkBuffer::new(&mut bytes);
-    message.set_length((HEADER + size_of::<Header>()) as u32);
-    message.set_message_type(request);
-    message.set_flags(NLM_F_DUMP | NLM_F_REQUEST);
-    message.set_sequence_number(1);
-    socket.send(&bytes, 0)?;
-
-    loop {
-        let (bytes, _) = socket.recv_from_full()?;
-        let mut rest = bytes.as_slice();
-        while let Ok(message) = NetlinkBuffer::new_checked(rest) {
-            let body = message.payload();
-            match message.message_type() {
-                NLMSG_DONE => return Ok(()),
-                // Less than 0, as nothing was asked to be confirmed.
-                NLMSG_ERROR => {
-                    let errno = body
-                        .first_chunk()
-                        .map_or(0, |bytes| i32::from_ne_bytes(*bytes));
-                    return Err(io::Error::from_raw_os_error(errno.saturating_neg()));
-                }
-                kind if kind == wanted => each(body),
-                _ => {}
-            }
-            let next = (message.length() as usize).next_multiple_of(NLA_ALIGNTO);
-            rest = rest.get(next..).unwrap_or_default();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
 
+    use ferroce_control::rtnetlink::{self, Attribute};
+
     use super::*;
 
-    /// Attributes one after the other, each filled up to four bytes.
-    fn attributes(all: &[(u16, &[u8])]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for (kind, value) in all {
-            bytes.extend((value.len() as u16 + 4).to_ne_bytes());
-            bytes.extend(kind.to_ne_bytes());
-            bytes.extend(*value);
-            bytes.resize(bytes.len().next_multiple_of(4), 0);
-        }
-        bytes
+    fn emitted(all: &[(u16, &[u8])]) -> Vec<u8> {
+        let attribute = |(kind, value): &(u16, &[u8])| Attribute::new(*kind, value.to_vec());
+        rtnetlink::emitted(&all.iter().map(attribute).collect::<Vec<_>>())
     }
 
     #[test]
@@ -174,7 +133,7 @@ mod tests {
             let mut bytes = vec![0, 0, 1, 0, 7, 0, 0, 0];
             bytes.extend(flags.to_ne_bytes());
             bytes.extend([0; 4]);
-            bytes.extend(attributes(more));
+            bytes.extend(emitted(more));
             link_of(&bytes)
         };
         let up = libc::IFF_UP | libc::IFF_LOWER_UP;
@@ -213,7 +172,7 @@ mod tests {
     fn an_address_is_usable_unless_it_may_be_somebody_elses() {
         let said = |flags: u8, more: &[(u16, &[u8])]| {
             let mut bytes = vec![10, 64, flags, 0, 3, 0, 0, 0];
-            bytes.extend(attributes(more));
+            bytes.extend(emitted(more));
             address_of(&bytes)
         };
         let v6: std::net::Ipv6Addr = "fd00::2".parse().unwrap();

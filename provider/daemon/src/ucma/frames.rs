@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 
 use ferroce_cabi::ucma_frame::{self, NO_CHANNEL};
 use ferroce_control::IbPort;
+use ferroce_control::rtnetlink::Socket;
 use ferroce_wire::mad::CLASS_CM;
 use rustix::net::SendFlags;
 
@@ -46,6 +47,7 @@ pub fn rdma_cm_frames(input: &[u8]) -> bool {
         gids: &GidTable::of(Vec::new()),
         info: &info,
         snapshot: &Snapshot::default(),
+        kernel: &Socket::default(),
         ports: &[port()],
         poller: &poller,
         claims: &Claims::default(),

@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 
 use ferroce_cabi::ucma::rdma_ucm_cmd_hdr;
 use ferroce_cabi::ucma_frame::{self, Request};
+use ferroce_control::rtnetlink::Socket;
 use ferroce_control::{DeviceInfo, GidEntry};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 use zerocopy::IntoBytes;
@@ -44,7 +45,7 @@ pub fn rdma_cm(input: &[u8]) -> bool {
         ifname: "lo".to_owned(),
     }]);
 
-    let (info, snapshot) = (device(), Snapshot::default());
+    let (info, snapshot, kernel) = (device(), Snapshot::default(), Socket::default());
     let mut server = Ucma::new(&info).expect("a page of generations");
     let ends = CHANNELS.map(|inode| open(&mut server, inode));
     let mut now = Time::from_nanos(1);
@@ -55,6 +56,7 @@ pub fn rdma_cm(input: &[u8]) -> bool {
             gids: &gids,
             info: &info,
             snapshot: &snapshot,
+            kernel: &kernel,
             given: true,
             ports: &[],
             now,

@@ -1,5 +1,6 @@
 //! The host as the server sees it while it does something.
 
+use ferroce_control::rtnetlink::Socket;
 use ferroce_control::{DeviceInfo, IbPort};
 use ferroce_fabric::cm::Time;
 
@@ -14,6 +15,8 @@ pub(crate) struct Host<'a> {
     pub info: &'a DeviceInfo,
     /// The host's interfaces.
     pub snapshot: &'a Snapshot,
+    /// Who knows the host's routes and neighbours.
+    pub kernel: &'a Socket,
     /// Whether its addresses were given, and not an interface, whose addresses they are.
     pub given: bool,
     /// The device's ports, if they are InfiniBand's.

@@ -8,7 +8,9 @@ use std::collections::HashMap;
 use std::net::{SocketAddr, SocketAddrV6, UdpSocket};
 use std::time::Duration;
 
-use ferroce_control::{GidEntry, routes, udp};
+use ferroce_control::routes::{Flow, Route, Way};
+use ferroce_control::rtnetlink::Socket;
+use ferroce_control::{GidEntry, udp};
 use ferroce_fabric::cm::Time;
 use ferroce_wire::ROCE_V2_PORT;
 use rustix::io::Errno;
@@ -17,7 +19,7 @@ use super::addr::Addr;
 use super::host::Host;
 use super::id::State;
 use super::state::Ucma;
-use crate::next_hop::{Hop, Kernel, Neighbour};
+use crate::next_hop::{Hop, Neighbour};
 
 /// How soon the answer of a neighbour is looked for, and the longest pause between two looks.
 const FIRST_LOOK: Duration = Duration::from_micros(500);
@@ -58,23 +60,28 @@ pub(super) struct Neighbours(HashMap<Hop, Sought>);
 
 impl Neighbours {
     /// Has the next hop of a destination looked for. `None`: there is no need to, or no way.
-    fn seek(&mut self, dst: &Addr, entry: &GidEntry, waiting: Waiting, now: Time) -> Option<Hop> {
-        let kernel = Kernel::open().ok()?;
-        let through = routes::way_out(entry.addr, dst.meant(), entry.ifindex);
-        let through = through.unwrap_or(dst.scope());
-        let hop = kernel.hop(dst.meant(), Some(entry.addr), through);
-        let hop = hop.ok().filter(|hop| hop.is_far)?;
+    fn seek(
+        &mut self,
+        dst: &Addr,
+        entry: &GidEntry,
+        waiting: Waiting,
+        host: &Host<'_>,
+    ) -> Option<Hop> {
+        let (kernel, now) = (host.kernel, host.now);
+        let way = Way::find(kernel, entry.addr, dst.meant(), entry.ifindex);
+        let through = way.out.unwrap_or(dst.scope());
+        let hop = first_hop(&way, dst, entry, kernel)?;
         let probe = Probe::new(dst, entry, through);
-        match kernel.neighbour(&hop).ok()? {
+        match hop.neighbour(kernel).ok()? {
             Neighbour::Known => return None,
             Neighbour::Sought => {}
             Neighbour::Unknown => {
-                if !kernel.asks_neighbours(hop.ifindex).ok()? {
+                if !hop.is_asked(kernel).ok()? {
                     return None;
                 }
                 probe.send().ok()?;
                 // One that is on this machine has answered by now.
-                if kernel.neighbour(&hop).ok()? == Neighbour::Known {
+                if hop.neighbour(kernel).ok()? == Neighbour::Known {
                     return None;
                 }
             }
@@ -108,18 +115,14 @@ impl Neighbours {
     }
 
     /// Looks for answers: the ids that wait no more, each with what has come of it.
-    fn look(&mut self, now: Time) -> Vec<(Hop, Waiting, Result<(), Errno>)> {
+    fn look(&mut self, kernel: &Socket, now: Time) -> Vec<(Hop, Waiting, Result<(), Errno>)> {
         let mut over = Vec::new();
         if self.next_timeout().is_none_or(|at| at > now) {
             return over;
         }
 
-        let kernel = Kernel::open();
         for (hop, sought) in self.0.iter_mut().filter(|(_, sought)| sought.again <= now) {
-            let state = match &kernel {
-                Ok(kernel) => kernel.neighbour(hop).unwrap_or(Neighbour::Known),
-                Err(_) => Neighbour::Known,
-            };
+            let state = hop.neighbour(kernel).unwrap_or(Neighbour::Known);
             if state == Neighbour::Known {
                 let all = sought.waiting.drain(..);
                 over.extend(all.map(|waiting| (*hop, waiting, Ok(()))));
@@ -142,6 +145,29 @@ impl Neighbours {
         self.0.retain(|_, sought| !sought.waiting.is_empty());
         over
     }
+}
+
+/// Where packets go first. Who is on the link by an entry of the routing tables is the hop; what
+/// lies behind a gateway, or by several ways, the kernel is asked about once more, which may know
+/// better of a single host.
+fn first_hop(way: &Way, dst: &Addr, own: &GidEntry, kernel: &Socket) -> Option<Hop> {
+    let (to, scope) = (dst.meant(), dst.scope());
+    let is_whole = |entry: &Route| {
+        let asked = way.out.is_some() || scope == 0;
+        asked && entry.interface.is_some() && entry.gateway.is_none()
+    };
+    let route = match way.entry.filter(is_whole) {
+        Some(entry) => entry,
+        None => {
+            let flow = Flow {
+                to,
+                from: Some(own.addr),
+                interface: way.out.unwrap_or(scope),
+            };
+            flow.route(kernel).ok()?
+        }
+    };
+    Hop::of(&route, to)
 }
 
 impl Probe {
@@ -192,7 +218,7 @@ impl Ucma {
             gid_index: entry.index,
             until: host.now + patience,
         };
-        let hop = self.neighbours.seek(dst, entry, waiting, host.now);
+        let hop = self.neighbours.seek(dst, entry, waiting, host);
         if let (Some(hop), Some(id)) = (hop, self.ids.get_mut(handle)) {
             id.seeks = Some(hop);
             id.state = State::AddrQuery;
@@ -202,7 +228,7 @@ impl Ucma {
 
     /// Resolves addresses whose neighbours have answered, and gives up those whose time is over.
     pub(super) fn look_for_neighbours(&mut self, host: &Host<'_>) {
-        for (hop, waiting, result) in self.neighbours.look(host.now) {
+        for (hop, waiting, result) in self.neighbours.look(host.kernel, host.now) {
             let Some(id) = self.ids.get_mut(waiting.id) else {
                 continue;
             };

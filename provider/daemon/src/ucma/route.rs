@@ -1,10 +1,11 @@
 //! Where addresses lead: which of them are the device's, from which of these another is reached,
 //! and what the path between them is like. Looks, and changes nothing.
 
-use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr};
 
+use ferroce_control::GidEntry;
 use ferroce_control::link::Rate;
-use ferroce_control::{GidEntry, routes};
+use ferroce_control::routes::{Flow, Route, Way};
 use ferroce_fabric::cm::Av;
 use ferroce_wire::smp::state::ACTIVE;
 use rustix::io::Errno;
@@ -12,7 +13,7 @@ use rustix::io::Errno;
 use super::addr::{Addr, Gid, gid_of};
 use super::host::Host;
 use super::id::Id;
-use crate::next_hop::Kernel;
+use crate::next_hop::Hop;
 
 /// LIDs have no meaning over Ethernet.
 pub(super) const NO_LID: u16 = 0xffff;
@@ -90,9 +91,13 @@ pub(super) fn source<'a>(id: &Id, dst: &Addr, host: &Host<'a>) -> Result<&'a Gid
         return suitable.next().ok_or(Errno::NODEV);
     }
 
-    let (routed, scope) = route(dst)?;
-    let is_routed =
-        |entry: &&GidEntry| entry.addr == routed && (scope == 0 || entry.scope_id == scope);
+    let route = route(dst, host)?;
+    // A host without an address sends from none over IPv4, and nothing over IPv6.
+    let none = v4.then_some(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    let routed = route.source.or(none).ok_or(Errno::ADDRNOTAVAIL)?;
+    let is_routed = |entry: &&GidEntry| {
+        entry.addr == routed && (entry.scope_id == 0 || Some(entry.scope_id) == route.interface)
+    };
     let exact = host.gids.entries().filter(suits).find(is_routed);
     if exact.is_some() {
         return exact.ok_or(Errno::NODEV);
@@ -104,9 +109,7 @@ pub(super) fn source<'a>(id: &Id, dst: &Addr, host: &Host<'a>) -> Result<&'a Gid
         return suitable.next().ok_or(Errno::NODEV);
     }
 
-    let kernel = Kernel::open();
-    let hop = kernel.and_then(|kernel| kernel.hop(dst.meant(), None, dst.scope()));
-    let Some(hop) = hop.ok().filter(|hop| hop.is_far) else {
+    let Some(hop) = Hop::of(&route, dst.meant()) else {
         // Nothing is known of the way, or it ends here.
         return suitable.next().ok_or(Errno::NODEV);
     };
@@ -114,8 +117,10 @@ pub(super) fn source<'a>(id: &Id, dst: &Addr, host: &Host<'a>) -> Result<&'a Gid
     let there = all().find(|entry| entry.ifindex == hop.ifindex);
     // Of two interfaces in one subnet the host's routes prefer one; packets leave by the other,
     // too, if it is the device's.
-    let as_good =
-        |entry: &&GidEntry| routes::way_out(entry.addr, dst.meant(), entry.ifindex).is_some();
+    let as_good = |entry: &&GidEntry| {
+        let way = Way::find(host.kernel, entry.addr, dst.meant(), entry.ifindex);
+        way.out.is_some()
+    };
     there
         .or_else(|| all().find(as_good))
         .or_else(|| all().find(|entry| is_portable(entry, host)))
@@ -149,34 +154,34 @@ fn infiniband_source<'a>(dst: &Addr, host: &Host<'a>) -> Result<&'a GidEntry, Er
     found.ok_or(Errno::NODEV)
 }
 
-/// The address from which the host's routes lead to a destination, with its scope.
-fn route(dst: &Addr) -> Result<(IpAddr, u32), Errno> {
-    let to = match dst.meant() {
-        IpAddr::V6(ip) => SocketAddr::V6(SocketAddrV6::new(
-            ip,
-            ferroce_wire::ROCE_V2_PORT,
-            0,
-            dst.scope(),
-        )),
-        ip => SocketAddr::new(ip, ferroce_wire::ROCE_V2_PORT),
-    };
+/// How the host's routes lead to a destination, or the errno with which no datagram of a program's
+/// would be sent there.
+fn route(dst: &Addr, host: &Host<'_>) -> Result<Route, Errno> {
+    if dst.is_link_local() && dst.scope() == 0 {
+        return Err(Errno::INVAL);
+    }
 
-    let from: SocketAddr = match to {
-        SocketAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
+    let flow = Flow {
+        to: dst.meant(),
+        from: None,
+        interface: dst.scope(),
     };
+    match flow.route(host.kernel) {
+        Ok(route) if route.kind == libc::RTN_BROADCAST => Err(Errno::ACCESS),
+        Ok(route) => Ok(route),
+        Err(error) => Err(match Errno::from_io_error(&error) {
+            // Kernels without IPv6 do not know the question.
+            Some(Errno::OPNOTSUPP) => Errno::AFNOSUPPORT,
+            // Over IPv6 datagrams look for their own address first.
+            Some(Errno::NETUNREACH) if flow.to.is_ipv6() && !has_ipv6(host) => Errno::ADDRNOTAVAIL,
+            errno => errno.unwrap_or(Errno::NETUNREACH),
+        }),
+    }
+}
 
-    let asked = UdpSocket::bind(from).and_then(|socket| {
-        socket.connect(to)?;
-        socket.local_addr()
-    });
-    let scope = |addr: &SocketAddr| match addr {
-        SocketAddr::V4(_) => 0,
-        SocketAddr::V6(addr) => addr.scope_id(),
-    };
-    asked
-        .map(|addr| (addr.ip(), scope(&addr)))
-        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NETUNREACH))
+fn has_ipv6(host: &Host<'_>) -> bool {
+    let mut addresses = host.snapshot.addresses.iter();
+    addresses.any(|address| address.ip.is_ipv6())
 }
 
 /// The peer's GID. A wildcard or a loopback address that nobody here serves means the device

@@ -140,6 +140,7 @@ impl Server {
             gids: view.gids,
             info: view.info,
             snapshot: view.snapshot,
+            kernel: view.kernel,
             given: view.given,
             ports: view.ports,
             now: self.clock.now(),

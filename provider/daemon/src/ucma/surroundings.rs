@@ -1,5 +1,6 @@
 //! What the daemon lends the server for the time of one call. The server knows nothing else of it.
 
+use ferroce_control::rtnetlink::Socket;
 use ferroce_control::{DeviceInfo, IbPort};
 
 use crate::claims::Claims;
@@ -15,6 +16,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) info: &'a DeviceInfo,
     /// The host's interfaces.
     pub(crate) snapshot: &'a Snapshot,
+    /// Who knows the host's routes and neighbours.
+    pub(crate) kernel: &'a Socket,
     /// Whether the device's addresses were given, one by one.
     pub(crate) given: bool,
     /// None of a RoCE device.
