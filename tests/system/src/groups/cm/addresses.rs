@@ -21,6 +21,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("cm/veth/one link-local address at two interfaces", alike),
         Case::new("cm/veth/where routes lead past the device", past),
         Case::new("cm/veth/a host that is not there", absent),
+        Case::new("cm/veth/where no datagram goes", nowhere),
     ]
 }
 
@@ -203,6 +204,41 @@ fn absent(lab: &mut Lab) -> Ending {
     while waits(&near)? {
         expect(Instant::now() < deadline, || "ids are left".to_owned())?;
         std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// Where the host's routes send no datagram a program learns so at once, by the errno that a socket
+/// would have.
+fn nowhere(lab: &mut Lab) -> Ending {
+    let dir = lab.case_dir()?;
+    let pair = changes::pair()?;
+    let _far = pair.b;
+    let mut near = Host::new(lab.programs(), ADDRESSES[0], Some(pair.a))?;
+    for (kind, prefix) in [
+        ("prohibit", "10.82.0.0/24"),
+        ("unreachable", "10.82.1.0/24"),
+    ] {
+        ip(&near, &["route", "add", kind, prefix])?;
+    }
+    near.up_with(&["--netdev", INTERFACES[0]])?;
+    let subnet = ADDRESSES[0]
+        .rsplit_once('.')
+        .map_or("", |(subnet, _)| subnet);
+    for (to, errno) in [
+        ("192.0.2.1", "Network is unreachable"),
+        ("10.82.0.1", "Permission denied"),
+        ("10.82.1.1", "No route to host"),
+        (&format!("{subnet}.255"), "Permission denied"),
+        ("2001:db8::1", "Network is unreachable"),
+        ("fe80::9", "Invalid argument"),
+    ] {
+        let mut client = near.run("rping");
+        client.args(["-c", "-a", to]);
+        let client = process::run(client, &dir, "nowhere", LIMIT)?;
+        if client.success() || !client.err.contains(&format!("rdma_resolve_addr: {errno}")) {
+            return Err(Stop::with(format!("{to}, not: {errno}"), &[&client]));
+        }
     }
     Ok(())
 }
