@@ -69,9 +69,8 @@ impl Neighbours {
     ) -> Option<Hop> {
         let (kernel, now) = (host.kernel, host.now);
         let way = Way::find(kernel, entry.addr, dst.meant(), entry.ifindex);
-        let through = way.out.unwrap_or(dst.scope());
         let hop = first_hop(&way, dst, entry, kernel)?;
-        let probe = Probe::new(dst, entry, through);
+        let probe = Probe::new(dst, entry, way.out.unwrap_or(0));
         match hop.neighbour(kernel).ok()? {
             Neighbour::Known => return None,
             Neighbour::Sought => {}

@@ -158,22 +158,30 @@ fn absent(lab: &mut Lab) -> Ending {
     let host = |address, namespace| Host::new(lab.programs(), address, Some(namespace));
     let mut near = host(ADDRESSES[0], pair.a)?;
     let far = host(ADDRESSES[1], pair.b)?;
-    near.up()?;
+    let own = format!("{}/64", LINK_LOCAL[0]);
+    let line = ["addr", "add", &own, "dev", INTERFACES[0], "nodad"];
+    ip(&near, &line)?;
+    let link_local = format!("{}%{}", LINK_LOCAL[0], INTERFACES[0]);
+    near.up_with(&["--addr", ADDRESSES[0], "--addr", &link_local])?;
     let ask = |address: &str, name: &str| {
         let mut client = near.run("ucmatose");
         client.args(["-s", address]);
         process::spawn(client, &dir, name)
     };
 
-    let nobody = ask(NOBODY, "nobody")?.finish(LIMIT);
-    let said = format!("{}{}", nobody.out, nobody.err);
-    if nobody.success() || !said.contains("RDMA_CM_EVENT_ADDR_ERROR, error: -110") {
-        return Err(Stop::with("not told that nobody is there", &[&nobody]));
+    // Side by side: each is given the whole patience.
+    let there = format!("{}%{}", LINK_LOCAL[1], INTERFACES[0]);
+    let asking = [ask(NOBODY, "nobody")?, ask(&there, "nobody-link-local")?];
+    for nobody in asking.map(|one| one.finish(LIMIT)) {
+        let said = format!("{}{}", nobody.out, nobody.err);
+        if nobody.success() || !said.contains("RDMA_CM_EVENT_ADDR_ERROR, error: -110") {
+            return Err(Stop::with("not told that nobody is there", &[&nobody]));
+        }
+        let took = nobody.elapsed;
+        expect(took >= PATIENCE && took < PATIENCE * 3, || {
+            format!("told after {took:?}")
+        })?;
     }
-    let took = nobody.elapsed;
-    expect(took >= PATIENCE && took < PATIENCE * 3, || {
-        format!("told after {took:?}")
-    })?;
 
     // One that has its address a moment after it was asked for.
     let late = ask(LATE, "late")?;
