@@ -92,10 +92,12 @@ fn set_word(mad: &mut Mad, at: usize, value: u32) {
     mad[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }
 
-/// The head of an answer to an RMPP MAD: direction turned, type and flags set, the rest empty.
+/// The head of an answer to an RMPP MAD: direction turned, type and flags set, no data. The class's
+/// own header goes back as well: by the OUI in it a vendor's agent is found.
 fn answer(to: &Mad, kind: u8, status: u8) -> Mad {
     let mut mad = [0; mad::LEN];
-    mad[..HEADER_END].copy_from_slice(&to[..HEADER_END]);
+    let headers = data_offset(to[1]).max(HEADER_END);
+    mad[..headers].copy_from_slice(&to[..headers]);
     mad[3] ^= mad::method::RESPONSE;
     mad[24] = VERSION;
     mad[25] = kind;

@@ -101,6 +101,21 @@ fn the_first_and_the_last_segment_tell_the_length() {
 }
 
 #[test]
+fn answers_have_the_headers_of_the_class() {
+    // A vendor's: the OUI is behind a reserved byte. The administrator's: SM_Key and what follows.
+    for (class, headers) in [(0x30, 40), (0x4f, 40), (0x03, 56)] {
+        let mut sent = message(500);
+        sent[1] = class;
+        let segment = Sender::new(sent.clone()).unwrap().next().unwrap();
+        let ack = Receiver::default().take(&segment).answer.unwrap();
+        for answer in [ack, abort(&segment, Abort::BadType)] {
+            assert_eq!(answer[HEADER_END..headers], sent[HEADER_END..headers]);
+            assert_eq!(answer[headers..], [0; mad::LEN][headers..]);
+        }
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_aborted() {
     let mut mad = Sender::new(message(100)).unwrap().next().unwrap();
     mad[24] = 2;
