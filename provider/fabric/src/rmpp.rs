@@ -116,8 +116,11 @@ pub fn abort(to: &Mad, why: Abort) -> Mad {
 /// What became of a transfer when an answer came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It goes on; send what [`Sender::next`] gives.
+    /// It goes on, with segments acknowledged that were not before; send what [`Sender::next`]
+    /// gives.
     Going,
+    /// Nothing more has been acknowledged; send what [`Sender::next`] gives.
+    Waiting,
     /// The answer was an old one.
     Old,
     /// The receiver has everything.
@@ -215,13 +218,14 @@ impl Sender {
             return Progress::Old;
         }
 
+        let more = segment > self.acked;
         self.acked = segment;
         self.window = window;
-        if self.acked == self.segments {
-            return Progress::Done;
+        match self.acked == self.segments {
+            true => Progress::Done,
+            false if more => Progress::Going,
+            false => Progress::Waiting,
         }
-
-        Progress::Going
     }
 
     /// No answer came: what is not acknowledged goes again.

@@ -35,7 +35,7 @@ fn carry(message: &[u8], mut lost: impl FnMut() -> bool) -> Option<Vec<u8>> {
         for answer in answers {
             match sender.answered(&answer) {
                 Progress::Done => return got,
-                Progress::Going | Progress::Old => {}
+                Progress::Going | Progress::Waiting | Progress::Old => {}
                 other => panic!("{other:?}"),
             }
         }

@@ -266,7 +266,12 @@ impl Exchanges {
         };
 
         match sender.answered(&incoming.mad) {
-            Progress::Going => send.go(now, out),
+            Progress::Going => {
+                // Retries are for what is lost at one place, however long the message.
+                send.retries = send.header.old.retries;
+                send.go(now, out);
+            }
+            Progress::Waiting => send.go(now, out),
             Progress::Old => {}
             Progress::Done => match send.timeout {
                 // The response comes after the whole request.

@@ -275,3 +275,61 @@ fn what_is_not_a_message_is_refused() {
     send(&long).unwrap_err();
     assert!(out.mads.is_empty());
 }
+
+/// A message in segments from a requester that awaits a response.
+fn long_request(length: usize) -> Vec<u8> {
+    let mut message = request(0x12, 9);
+    message[24..27].copy_from_slice(&[1, 1, 1]);
+    message.resize(length, 7);
+    message
+}
+
+#[test]
+fn retries_begin_anew_when_segments_are_acknowledged() {
+    let (agents, client, server) = agents();
+    let (mut exchanges, mut out) = (Exchanges::default(), Output::default());
+    let mut now = Instant::now();
+    let message = long_request(300_000);
+    exchanges
+        .send(&agents, client, &header(300, 3), &message, now, &mut out)
+        .unwrap();
+
+    // Each hundredth MAD is lost: more often than there are retries.
+    let mut passed = 0;
+    for _ in 0..100 {
+        while !out.mads.is_empty() {
+            for mad in std::mem::take(&mut out.mads) {
+                passed += 1;
+                if passed % 100 == 0 {
+                    continue;
+                }
+                let incoming = arrives(mad);
+                let answers = incoming.mad[25] == 2;
+                let owner = if answers { client } else { server };
+                exchanges.receive(&agents, owner, &incoming, now, &mut out);
+            }
+        }
+        if out.deliveries.iter().any(|delivery| delivery.file == 2) {
+            break;
+        }
+        assert!(out.deliveries.is_empty(), "given up");
+        now += Duration::from_millis(300);
+        exchanges.handle_timeout(&agents, now, &mut out);
+    }
+
+    assert!(passed > 400);
+    assert_eq!(out.deliveries[0].bytes[56..], message[56..]);
+
+    // Where nobody acknowledges anything there are three.
+    let (mut exchanges, mut out) = (Exchanges::default(), Output::default());
+    exchanges
+        .send(&agents, client, &header(300, 3), &message, now, &mut out)
+        .unwrap();
+    for _ in 0..4 {
+        assert_eq!((out.mads.len(), out.deliveries.len()), (1, 0));
+        out.mads.clear();
+        now += Duration::from_millis(300);
+        exchanges.handle_timeout(&agents, now, &mut out);
+    }
+    assert_eq!((out.mads.len(), out.deliveries.len()), (0, 1));
+}
