@@ -6,7 +6,7 @@
 //! segments in order, acknowledges what it has, and has the sender repeat the rest; transfers in
 //! both directions within one transaction (double-sided) are not spoken.
 
-use ferroce_wire::mad::{self, Mad, MadHeader};
+use ferroce_wire::mad::{self, Mad};
 
 /// End of the RMPP header, which follows the common MAD header.
 pub const HEADER_END: usize = 36;
@@ -231,11 +231,6 @@ impl Sender {
     /// No answer came: what is not acknowledged goes again.
     pub fn again(&mut self) {
         self.sent = self.acked;
-    }
-
-    /// The MAD header of the message.
-    pub fn header(&self) -> Option<MadHeader> {
-        MadHeader::parse(&self.message)
     }
 }
 

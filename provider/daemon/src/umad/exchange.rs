@@ -92,12 +92,11 @@ impl Exchanges {
         let old = &header.old;
         let timeout = (old.timeout_ms > 0).then(|| Duration::from_millis(old.timeout_ms.into()));
         let mut first: Mad = [0; mad::LEN];
+        let head = message.len().min(mad::LEN);
+        first[..head].copy_from_slice(&message[..head]);
         let segments = match in_segments {
-            true => Some(Sender::new(message.clone()).ok_or(Errno::INVAL)?),
-            false => {
-                first[..message.len()].copy_from_slice(&message);
-                None
-            }
+            true => Some(Sender::new(message).ok_or(Errno::INVAL)?),
+            false => None,
         };
 
         let send = Send {

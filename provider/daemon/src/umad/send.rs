@@ -24,6 +24,7 @@ pub(super) struct Send {
     pub(super) response: bool,
     /// As the program wrote it, which gets it back with the status.
     pub(super) header: ib_user_mad_hdr,
+    /// Where to; the MAD has the message's headers, and all of it if it goes in one.
     pub(super) to: Outgoing,
     /// The message goes in segments.
     pub(super) segments: Option<Sender>,
@@ -74,20 +75,13 @@ impl Send {
 
     /// What the agent is told: the headers that it wrote, and the status.
     pub(super) fn timed_out(&self, file: u64, id: u32) -> Delivery {
-        let mut bytes = self.to.mad[..mad::HEADER_LEN].to_vec();
-        if let Some(header) = self.segments.as_ref().and_then(Sender::header) {
-            let mut mad = [0; mad::LEN];
-            header.emit(&mut mad);
-            bytes.copy_from_slice(&mad[..mad::HEADER_LEN]);
-        }
-
         let mut header = self.header;
         header.old.id = id;
         header.old.status = Errno::TIMEDOUT.raw_os_error().unsigned_abs();
         Delivery {
             file,
             header,
-            bytes,
+            bytes: self.to.mad[..mad::HEADER_LEN].to_vec(),
         }
     }
 }

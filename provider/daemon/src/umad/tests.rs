@@ -333,3 +333,32 @@ fn retries_begin_anew_when_segments_are_acknowledged() {
     }
     assert_eq!((out.mads.len(), out.deliveries.len()), (0, 1));
 }
+
+#[test]
+fn a_request_in_segments_without_response_comes_back_with_its_header() {
+    let (agents, client, _) = agents();
+    let mut now = Instant::now();
+    let message = long_request(300);
+    let mut written = message[..mad::HEADER_LEN].to_vec();
+    written[8..12].copy_from_slice(&client.to_be_bytes());
+
+    for acknowledged in [false, true] {
+        let (mut exchanges, mut out) = (Exchanges::default(), Output::default());
+        exchanges
+            .send(&agents, client, &header(100, 0), &message, now, &mut out)
+            .unwrap();
+        if acknowledged {
+            while let Some(segment) = out.mads.pop() {
+                let mut ack = arrives(segment);
+                ack.mad[3] ^= 0x80;
+                ack.mad[25..27].copy_from_slice(&[2, 1]);
+                ack.mad[32..36].copy_from_slice(&64u32.to_be_bytes());
+                exchanges.receive(&agents, client, &ack, now, &mut out);
+            }
+        }
+        now += Duration::from_millis(100);
+        exchanges.handle_timeout(&agents, now, &mut out);
+        assert_eq!(out.deliveries.len(), 1);
+        assert_eq!(out.deliveries[0].bytes, written);
+    }
+}
