@@ -36,4 +36,9 @@ impl Membership {
     pub(super) fn is_same(&self, port: u8, mgid: &Gid) -> bool {
         self.port == port && self.record.mgid == *mgid
     }
+
+    /// Whether the administrator may have this membership: it has not been refused.
+    pub(super) fn may_count(&self) -> bool {
+        self.joined || self.asks.is_some()
+    }
 }

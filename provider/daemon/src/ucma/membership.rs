@@ -2,9 +2,9 @@
 //! which LID the group is reached.
 //!
 //! A port is a member as long as any program of this host is: several share the membership, and it
-//! ends with the last. An administrator that starts anew has forgotten its members, and says so;
-//! they are told to it again, and only if the group then is another, or is refused, does the
-//! program hear of it.
+//! ends with the last; for those who only send and for the others apart. An administrator that
+//! starts anew has forgotten its members, and says so; they are told to it again, and only if the
+//! group then is another, or is refused, does the program hear of it.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -85,7 +85,7 @@ impl Ucma {
             joined: false,
         };
 
-        self.stay(port, &record.mgid);
+        self.stay(port, &record);
         let group = self.groups.insert(Group {
             id: handle,
             uid,
@@ -187,7 +187,8 @@ impl Ucma {
         self.raise_group(handle, Kind::MulticastJoin, 0, Detail::Datagram(param));
     }
 
-    /// An id has no more part in a group; with the last, the port is no member any more.
+    /// An id has no more part in a group. The port is no member any more in the ways (bits of
+    /// JoinState) in which no other id is one.
     pub(super) fn end_membership(&mut self, group: &Group, host: &Host<'_>) {
         let Some(member) = group.member else { return };
         if let Some(number) = member.asks {
@@ -196,7 +197,11 @@ impl Ucma {
 
         let (port, mgid) = (member.port, member.record.mgid);
         let others = self.groups.iter().filter_map(|(_, group)| group.member);
-        if mgid == [0; 16] || others.into_iter().any(|other| other.is_same(port, &mgid)) {
+        let kept = others
+            .filter(|other| other.may_count() && other.is_same(port, &mgid))
+            .fold(0, |kept, other| kept | other.record.join_state);
+        let join_state = member.record.join_state & !kept;
+        if mgid == [0; 16] || join_state == 0 || !member.may_count() {
             return;
         }
 
@@ -205,17 +210,22 @@ impl Ucma {
             method: method::DELETE,
             attribute: attribute::MC_MEMBER_RECORD,
             mask: component::MEMBER,
-            data: member.record.emit(),
+            data: McMemberRecord {
+                join_state,
+                ..member.record
+            }
+            .emit(),
             patient: false,
         };
 
-        let asker = Asker::Leave(port, mgid);
+        let asker = Asker::Leave(port, mgid, join_state);
         let _ = self.questions.ask(asker, question, PATIENCE, host.now);
     }
 
     /// A port that is about to become a member is not to be taken out by what was asked for before.
-    fn stay(&mut self, port: u8, mgid: &Gid) {
-        for number in self.questions.asked_by(Asker::Leave(port, *mgid)) {
+    fn stay(&mut self, port: u8, record: &McMemberRecord) {
+        let leave = Asker::Leave(port, record.mgid, record.join_state);
+        for number in self.questions.asked_by(leave) {
             self.questions.forget(number);
         }
     }

@@ -27,8 +27,8 @@ pub(super) enum Asker {
     Name(u8),
     /// A group of which an id wants to be a member.
     Group(u32),
-    /// A port that is to be a member of a group no longer.
-    Leave(u8, Gid),
+    /// A port that is to be a member of a group no longer, by these bits of JoinState.
+    Leave(u8, Gid, u8),
 }
 
 /// What the subnet administrator was asked and has not answered.

@@ -1,7 +1,7 @@
 //! Group `fabric`, multicast of programs: groups that OpenSM makes, switches that copy, members on
 //! either side.
 
-use super::found::{back_to_back, number_after};
+use super::found::{activate, back_to_back, number_after};
 use crate::harness::case::expect;
 use crate::harness::case::{Case, Ending, Parts, Stop};
 use crate::harness::process::{Finished, Running};
@@ -18,6 +18,10 @@ const MESSAGES: &str = "200";
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("fabric/multicast/members of two switches", members),
+        Case::new(
+            "fabric/multicast/who only sends and who does not",
+            join_states,
+        ),
         Case::new("fabric/multicast/subnet manager started again", restarted),
         Case::new("fabric/multicast/perftest", perftest),
         Case::many("fabric/multicast/groups.c", groups),
@@ -37,9 +41,13 @@ fn fabric(lab: &mut Lab) -> Result<Subnet, Stop> {
 
 /// `mckey` as a member that waits for a sender's messages.
 fn member(subnet: &mut Subnet, host: usize) -> Result<Running, Stop> {
+    member_with(subnet, host, &[])
+}
+
+fn member_with(subnet: &mut Subnet, host: usize, options: &[&str]) -> Result<Running, Stop> {
     let own = address(host + 1);
     let line = ["mckey", "-m", GROUP, "-b", &own, "-C", MESSAGES];
-    let mut member = subnet.spawn(host, &[&["stdbuf", "-oL"], &line[..]].concat())?;
+    let mut member = subnet.spawn(host, &[&["stdbuf", "-oL"], &line[..], options].concat())?;
     // It sleeps for three seconds then, with its receive requests posted.
     let joined = format!("joined dgid: {MGID}");
     match member.wait_until(LIMIT, |m| m.output().contains(&joined)) {
@@ -152,6 +160,42 @@ pub(crate) fn counted(said: &Finished) -> Result<[u64; 2], Stop> {
         }
     }
     Ok(counted)
+}
+
+/// A port is a member in each way in which a program of its host is, and no longer: who only sends
+/// is no reason to get packets.
+fn join_states(lab: &mut Lab) -> Ending {
+    let mut subnet = back_to_back(lab)?;
+    let _manager = activate(&mut subnet)?;
+    let gid = subnet.run(1, &["cat", "/sys/class/infiniband/ferroce0/ports/1/gids/0"])?;
+    let gid: std::net::Ipv6Addr = gid.out.trim().parse().map_err(anyhow::Error::from)?;
+    let state = |subnet: &mut Subnet, wanted: Option<&str>| {
+        let gid = format!("PortGid.................{gid}\n");
+        // Who is a member the administrator tells those who have its key.
+        subnet.wait_until(0, &["saquery", "--smkey", "1", "-m"], |text| {
+            let mut records = text.split("MCMemberRecord");
+            let found = records.find(|record| record.contains(MGID) && record.contains(&gid));
+            let state = found.and_then(|record| record.split_once("ScopeState.............."));
+            let state = state.and_then(|(_, state)| state.lines().next());
+            text.contains(MGID) && state == wanted
+        })
+    };
+
+    // For those who only send OpenSM keeps no group.
+    let _keeps_it = member(&mut subnet, 0)?;
+    let all = [member(&mut subnet, 1)?, member(&mut subnet, 1)?];
+    let sender = member_with(&mut subnet, 1, &["-o"])?;
+    state(&mut subnet, Some("0x9"))?;
+    sender.kill();
+    state(&mut subnet, Some("0x1"))?;
+    let sender = member_with(&mut subnet, 1, &["-o"])?;
+    state(&mut subnet, Some("0x9"))?;
+    for member in all {
+        member.kill();
+    }
+    state(&mut subnet, Some("0x8"))?;
+    sender.kill();
+    state(&mut subnet, None)
 }
 
 /// A subnet manager that starts anew knows of no member until the hosts have told it, which their
