@@ -166,7 +166,7 @@ impl Fabric {
     }
 
     /// A packet for QP0 or QP1 of a port.
-    fn take(&mut self, port: u8, packet: &LinkPacket<'_>) {
+    pub(super) fn take(&mut self, port: u8, packet: &LinkPacket<'_>) {
         let (ends, mad) = match link::read(packet) {
             Ok(read) => read,
             Err(why) => {

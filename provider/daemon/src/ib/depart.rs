@@ -6,14 +6,14 @@ use ferroce_fabric::link::{self, Ends};
 use ferroce_fabric::sma::{Envelope, Route as Way};
 use ferroce_wire::Lrh;
 use ferroce_wire::grh::Grh;
-use ferroce_wire::link::{Head, MANAGEMENT_LANE};
+use ferroce_wire::link::{Head, LinkPacket, MANAGEMENT_LANE};
 use ferroce_wire::lrh::NextHeader;
 use ferroce_wire::mad::{self, Mad, QP0, QP1};
 use ferroce_wire::pkey;
 use ferroce_wire::smp::{PERMISSIVE_LID, is_multicast_lid};
 
-use super::{Fabric, Happened, index, show};
-use crate::mads::{Address, Incoming, Outgoing};
+use super::{Fabric, index, show};
+use crate::mads::Outgoing;
 
 impl Fabric {
     /// A program sends an SMP.
@@ -29,7 +29,8 @@ impl Fabric {
         self.settle();
     }
 
-    /// Sends a MAD from QP1 of a port. What has no way is lost, as on a wire.
+    /// Sends a MAD from QP1 of a port, also to a queue pair of its own. What has no way is lost, as
+    /// on a wire.
     pub(crate) fn send_gmp(&mut self, out: &Outgoing) {
         let Some(port) = self.node.port(out.port) else {
             return;
@@ -40,12 +41,7 @@ impl Fabric {
             return;
         };
 
-        let slid = port.slid(out.to.path_bits);
-        if port.has_lid(out.to.lid) {
-            self.loop_back(out, slid);
-            return;
-        }
-
+        let own = port.has_lid(out.to.lid);
         let sgid = |index: u8| {
             let found = port.gids().find(|(at, _)| *at == usize::from(index));
             found.map(|(_, gid)| gid)
@@ -80,7 +76,7 @@ impl Fabric {
                 next: NextHeader::Local,
                 dlid: out.to.lid,
                 words: 0,
-                slid,
+                slid: port.slid(out.to.path_bits),
             },
             grh,
         };
@@ -93,6 +89,9 @@ impl Fabric {
             psn: self.next_psn(),
         };
         let packet = link::emit(&head, ends, &out.mad);
+        if own {
+            return self.loop_back(out.port, ends.dest_qp, &packet);
+        }
         let exit = match self.node.is_switch() {
             false => out.port,
             true => match self.node.forward(0, out.to.lid, false) {
@@ -103,22 +102,20 @@ impl Fabric {
         self.transmit(exit, &packet, None);
     }
 
-    /// A MAD from QP1 of a port to itself.
-    fn loop_back(&mut self, out: &Outgoing, slid: u16) {
-        if out.to.qpn != QP1 {
+    /// A packet from QP1 of a port to itself: taken here if it is for QP1, and else steered to the
+    /// process that has the queue pair, as if it had come by the cable.
+    fn loop_back(&mut self, port: u8, dest_qp: u32, packet: &[u8]) {
+        if dest_qp == QP1 {
+            if let Some(packet) = LinkPacket::parse(packet) {
+                self.take(port, &packet);
+            }
             return;
         }
-        self.happened.push(Happened::Mad(Box::new(Incoming {
-            port: out.port,
-            qpn: QP1,
-            from: Address {
-                qpn: QP1,
-                qkey: mad::QP1_QKEY,
-                lid: slid,
-                ..out.to
-            },
-            mad: out.mad,
-        })));
+        // The management port of a switch has no queue pairs but QP0 and QP1.
+        let link = index(port).and_then(|at| self.links.get(at));
+        if let Some(Err(error)) = link.map(|link| link.end.copy_to(link.cable.local, packet)) {
+            tracing::debug!(%error, port, "a packet to the port itself was not sent");
+        }
     }
 
     /// Sends on what came to a switch, unless it has crossed too many.

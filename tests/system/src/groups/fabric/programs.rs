@@ -14,6 +14,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("fabric/programs/ibsysstat and smpdump", dumps),
         Case::new("fabric/programs/across a switch", across),
         Case::new("fabric/programs/umad's files", files),
+        Case::new("fabric/programs/a port and itself", own_port),
         Case::new("fabric/programs/umad's P_Key index", partitions),
     ]
 }
@@ -102,6 +103,16 @@ fn files(lab: &mut Lab) -> Ending {
         subnet.expect(1, &[&program], &["ok\n"])?;
     }
     Ok(())
+}
+
+/// What a port sends to itself, by `tests/verbs/own_port.c`: with LMC 1 it has two LIDs.
+fn own_port(lab: &mut Lab) -> Ending {
+    let program = cprogram::compile_plain("own_port", &["-libumad", "-libverbs"])?;
+    let program = program.display().to_string();
+    let mut subnet = back_to_back(lab)?;
+    let _manager = subnet.manage(0, &["-l", "1"])?;
+    subnet.wait_for(1, &["ibstat"], ACTIVE)?;
+    subnet.expect(1, &[&program], &["ok\n"]).map(drop)
 }
 
 /// A MAD goes out with the P_Key of the index that its program names, and is delivered with the
