@@ -1,14 +1,15 @@
 //! Asking the subnet administrator: questions are repeated until they are answered or it is too
-//! late. Where the administrator is and what is asked for, the host says; so it does who else may
-//! speak in its name.
+//! late. The answer to GetTable comes in RMPP segments, which are acknowledged here. Where the
+//! administrator is and what is asked for, the host says; so it does who else may speak in its name.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use ferroce_wire::mad::Mad;
-use ferroce_wire::sa::{DATA_LEN, SaMad};
+use ferroce_wire::sa::{self, DATA_LEN, SaMad, method};
 
 use crate::cm::Time;
+use crate::rmpp::{self, Receiver};
 
 /// How long to wait for an answer before asking again.
 const PERIOD: Duration = Duration::from_millis(500);
@@ -33,7 +34,7 @@ pub struct Question {
     /// Which components of the record count.
     pub mask: u64,
     /// The record.
-    pub data: [u8; DATA_LEN],
+    pub data: Record,
     /// Ask again when there is no such record: there may be one by and by.
     pub patient: bool,
 }
@@ -49,8 +50,11 @@ pub enum Failure {
     Refused(u16),
 }
 
-/// What became of a question.
-pub type Answer = Result<[u8; DATA_LEN], Failure>;
+/// A record as it lies in a MAD, with zeros behind it.
+pub type Record = [u8; DATA_LEN];
+
+/// What became of a question. To GetTable the records are one or more, else one.
+pub type Answer = Result<Vec<Record>, Failure>;
 
 /// What is due at some time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,6 +72,8 @@ struct Pending {
     until: Time,
     /// The administrator has said that there is no such record.
     none: bool,
+    /// What has come of a table.
+    receiver: Receiver,
 }
 
 /// The questions of one node.
@@ -109,6 +115,7 @@ impl SaClient {
             again: (now + PERIOD).min(until),
             until,
             none: false,
+            receiver: Receiver::default(),
         };
         self.pending.insert(self.last, entry);
         Some((self.last, self.mad(self.last, &question)))
@@ -135,19 +142,39 @@ impl SaClient {
         fits.then_some((number, answer))
     }
 
-    /// Takes an answer. `None`: it is none, or one that is not final.
-    pub fn receive(&mut self, port: u8, mad: &Mad) -> Option<(u32, Answer)> {
+    /// Takes an answer, or a segment of one; what acknowledges it is put into `acks`, with the port.
+    /// `None`: it is none, not all of it, or one that is not final.
+    pub fn receive(
+        &mut self,
+        port: u8,
+        mad: &Mad,
+        acks: &mut Vec<(u8, Mad)>,
+    ) -> Option<(u32, Answer)> {
         let (number, answer) = self.find(port, mad)?;
         let pending = self.pending.get_mut(&number)?;
-        let answer = match answer.status {
-            0 => Ok(answer.data),
-            // There may be one by and by.
-            BUSY | NOBODY => return None,
-            NO_RECORDS if pending.question.patient => {
-                pending.none = true;
+        let is_table = pending.question.method == method::GET_TABLE;
+        let records = if is_table && rmpp::is_active(mad) {
+            if rmpp::kind(mad) != rmpp::Kind::Data {
                 return None;
             }
-            NO_RECORDS => Err(Failure::NoRecord),
+            let taken = pending.receiver.take(mad);
+            acks.extend(taken.answer.map(|ack| (port, ack)));
+            sa::table(&taken.end?.ok()?)
+        } else {
+            vec![answer.data]
+        };
+
+        let none = answer.status == NO_RECORDS || answer.status == 0 && records.is_empty();
+        let answer = match answer.status {
+            _ if none && pending.question.patient => {
+                pending.none = true;
+                pending.receiver = Receiver::default();
+                return None;
+            }
+            _ if none => Err(Failure::NoRecord),
+            0 => Ok(records),
+            // There may be one by and by.
+            BUSY | NOBODY => return None,
             status => Err(Failure::Refused(status)),
         };
 
@@ -172,6 +199,8 @@ impl SaClient {
                 over.push((*number, Err(failure)));
             } else if pending.again <= now {
                 pending.again = (now + PERIOD).min(pending.until);
+                // The answer to it begins with the first segment.
+                pending.receiver = Receiver::default();
                 again.push((*number, pending.question));
             }
         }
@@ -204,7 +233,7 @@ impl SaClient {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ferroce_wire::sa::{attribute, method};
+    use ferroce_wire::sa::attribute;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -228,28 +257,31 @@ mod tests {
 
     #[test]
     fn a_question_is_repeated_until_it_is_answered() {
-        let mut client = SaClient::new(9);
+        let (mut client, mut acks) = (SaClient::new(9), Vec::new());
         let (number, mad) = client.ask(Time::ZERO, question(false), 2 * SECOND).unwrap();
         assert_eq!(client.next_timeout(), Some(Time::ZERO + PERIOD));
         let due = client.handle_timeout(Time::ZERO + PERIOD);
         assert_eq!((due.again, due.over), (vec![(1, mad)], vec![]));
         // Nobody's answer, another port's, and one that is none.
-        assert_eq!(client.receive(2, &answered(&mad, 0)), None);
-        assert_eq!(client.receive(1, &mad), None);
-        assert_eq!(client.receive(1, &answered(&mad, BUSY)), None);
-        assert_eq!(client.receive(1, &answered(&mad, NOBODY)), None);
-        let answer = client.receive(1, &answered(&mad, 0));
-        assert_eq!(answer, Some((number, Ok([7; DATA_LEN]))));
-        assert_eq!(client.receive(1, &answered(&mad, 0)), None);
+        assert_eq!(client.receive(2, &answered(&mad, 0), &mut acks), None);
+        assert_eq!(client.receive(1, &mad, &mut acks), None);
+        assert_eq!(client.receive(1, &answered(&mad, BUSY), &mut acks), None);
+        assert_eq!(client.receive(1, &answered(&mad, NOBODY), &mut acks), None);
+        let answer = client.receive(1, &answered(&mad, 0), &mut acks);
+        assert_eq!(answer, Some((number, Ok(vec![[7; DATA_LEN]]))));
+        assert_eq!(client.receive(1, &answered(&mad, 0), &mut acks), None);
         assert_eq!(client.next_timeout(), None);
     }
 
     #[test]
     fn what_is_not_answered_is_given_up() {
-        let mut client = SaClient::new(9);
+        let (mut client, mut acks) = (SaClient::new(9), Vec::new());
         let (silent, _) = client.ask(Time::ZERO, question(true), SECOND).unwrap();
         let (absent, mad) = client.ask(Time::ZERO, question(true), SECOND).unwrap();
-        assert_eq!(client.receive(1, &answered(&mad, NO_RECORDS)), None);
+        assert_eq!(
+            client.receive(1, &answered(&mad, NO_RECORDS), &mut acks),
+            None
+        );
         let Due { again, mut over } = client.handle_timeout(Time::ZERO + SECOND);
         over.sort_by_key(|(number, _)| *number);
         assert!(again.is_empty());
@@ -262,7 +294,47 @@ mod tests {
         );
 
         let (refused, mad) = client.ask(Time::ZERO, question(false), SECOND).unwrap();
-        let answer = client.receive(1, &answered(&mad, 0x0200));
+        let answer = client.receive(1, &answered(&mad, 0x0200), &mut acks);
         assert_eq!(answer, Some((refused, Err(Failure::Refused(0x0200)))));
+    }
+
+    #[test]
+    fn a_table_comes_in_segments() {
+        let (mut client, mut acks) = (SaClient::new(9), Vec::new());
+        let table = Question {
+            method: method::GET_TABLE,
+            ..question(true)
+        };
+        let (number, mad) = client.ask(Time::ZERO, table, 2 * SECOND).unwrap();
+        let answer = |records: &[u8]| {
+            let mut message = answered(&mad, 0)[..sa::DATA].to_vec();
+            message[45] = 22;
+            for fill in records {
+                message.extend([*fill; 176]);
+            }
+            rmpp::Sender::new(message).unwrap()
+        };
+
+        // No record yet: of no length, and as a status.
+        let empty = answer(&[]).next().unwrap();
+        assert_eq!(client.receive(1, &empty, &mut acks), None);
+        let none = answered(&mad, NO_RECORDS);
+        assert_eq!(client.receive(1, &none, &mut acks), None);
+
+        let mut sender = answer(&[1, 2, 3]);
+        let mut got = None;
+        acks.clear();
+        while got.is_none() {
+            let segment = sender.next().unwrap();
+            got = client.receive(1, &segment, &mut acks);
+            for (port, ack) in acks.drain(..) {
+                assert_eq!(port, 1);
+                sender.answered(&ack);
+            }
+        }
+        let (answered, records) = got.unwrap();
+        let records = records.unwrap();
+        assert_eq!((answered, records.len()), (number, 3));
+        assert_eq!(records[2][..176], [3; 176]);
     }
 }

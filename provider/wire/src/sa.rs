@@ -16,6 +16,8 @@ pub const DATA_LEN: usize = LEN - DATA;
 pub mod method {
     pub use crate::mad::method::{GET, RESPONSE, SET};
 
+    /// SubnAdmGetTable: all records that fit, as one RMPP message.
+    pub const GET_TABLE: u8 = 0x12;
     /// SubnAdmDelete.
     pub const DELETE: u8 = 0x15;
 }
@@ -45,6 +47,8 @@ pub mod component {
     pub const SERVICE_LEASE: u64 = 1 << 4;
     /// ServiceRecord: ServiceName.
     pub const SERVICE_NAME: u64 = 1 << 6;
+    /// ServiceRecord: ServiceData8, all sixteen, and the first ServiceData64.
+    pub const SERVICE_DATA: u64 = 0xffff << 7 | 1 << 35;
 }
 
 /// A question to the subnet administrator, or one of its answers.
@@ -100,6 +104,20 @@ impl SaMad {
             data: *mad[DATA..].first_chunk()?,
         })
     }
+}
+
+/// The records of the answer to [`method::GET_TABLE`], a message from its MAD header on, each with
+/// zeros behind it. An AttributeOffset of less than a record's length is for who reads it to see.
+pub fn table(message: &[u8]) -> Vec<[u8; DATA_LEN]> {
+    let word = |at: usize| Some(u16::from_be_bytes(*message.get(at..)?.first_chunk()?));
+    // AttributeOffset, in words of 8 bytes (section 15.2.1.1).
+    let length = usize::from(word(44).unwrap_or(0)) * 8;
+    let records = message.get(DATA..).unwrap_or_default();
+    let Some(records) = (length > 0).then(|| records.chunks_exact(length)) else {
+        return Vec::new();
+    };
+    let padded = |record: &[u8]| std::array::from_fn(|i| record.get(i).copied().unwrap_or(0));
+    records.map(padded).collect()
 }
 
 /// A PathRecord (IBTA 15.2.5.16).
@@ -201,6 +219,8 @@ pub struct ServiceRecord {
     pub name: [u8; 64],
     /// ServiceData8.
     pub data: [u8; 16],
+    /// The first ServiceData64.
+    pub number: u64,
 }
 
 impl ServiceRecord {
@@ -213,6 +233,7 @@ impl ServiceRecord {
         record[28..32].copy_from_slice(&self.lease.to_be_bytes());
         record[48..112].copy_from_slice(&self.name);
         record[112..128].copy_from_slice(&self.data);
+        record[160..168].copy_from_slice(&self.number.to_be_bytes());
         record
     }
 
@@ -225,6 +246,7 @@ impl ServiceRecord {
             lease: u32::from_be_bytes(std::array::from_fn(|i| record[28 + i])),
             name: std::array::from_fn(|i| record[48 + i]),
             data: std::array::from_fn(|i| record[112 + i]),
+            number: u64::from_be_bytes(std::array::from_fn(|i| record[160 + i])),
         }
     }
 }
@@ -316,81 +338,5 @@ impl McMemberRecord {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn records_survive_and_lie_where_they_should() {
-        let path = PathRecord {
-            service_id: 0x0106_1c06,
-            dgid: [1; 16],
-            sgid: [2; 16],
-            dlid: 0x0304,
-            slid: 0x0506,
-            flow_label: 0x000a_bcde,
-            hop_limit: 1,
-            traffic_class: 7,
-            pkey: 0x8001,
-            sl: 3,
-            mtu: 5,
-            rate: 16,
-            life_time: 18,
-        };
-
-        let bytes = path.emit();
-        assert_eq!(PathRecord::parse(&bytes), path);
-        assert_eq!(bytes[40..48], [3, 4, 5, 6, 0x0a, 0xbc, 0xde, 1]);
-        assert_eq!(bytes[54..57], [0x85, 0x90, 0x92]);
-        let service = ServiceRecord {
-            id: 9,
-            gid: [3; 16],
-            pkey: 0xffff,
-            lease: 120,
-            name: [b'n'; 64],
-            data: [4; 16],
-        };
-
-        let bytes = service.emit();
-        assert_eq!(ServiceRecord::parse(&bytes), service);
-        assert_eq!(bytes[28..32], [0, 0, 0, 120]);
-        assert!(bytes[128..].iter().all(|byte| *byte == 0));
-        let member = McMemberRecord {
-            mgid: [5; 16],
-            port_gid: [6; 16],
-            qkey: 0x0123_4567,
-            mlid: 0xc003,
-            mtu: 5,
-            traffic_class: 7,
-            pkey: 0xffff,
-            rate: 16,
-            life_time: 18,
-            sl: 3,
-            flow_label: 0x000a_bcde,
-            hop_limit: 9,
-            scope: 2,
-            join_state: FULL_MEMBER,
-        };
-
-        let bytes = member.emit();
-        assert_eq!(McMemberRecord::parse(&bytes), member);
-        assert_eq!(bytes[36..40], [0xc0, 3, 0x85, 7]);
-        assert_eq!(bytes[42..49], [0x90, 0x92, 0x3a, 0xbc, 0xde, 9, 0x21]);
-    }
-
-    #[test]
-    fn only_answers_are_taken() {
-        let mut question = SaMad {
-            method: method::GET,
-            status: 0,
-            tid: 5,
-            attribute: attribute::PATH_RECORD,
-            mask: component::PATH,
-            data: [6; DATA_LEN],
-        };
-        assert_eq!(SaMad::parse_answer(&question.emit()), None);
-        question.method |= method::RESPONSE;
-        let mad = question.emit();
-        assert_eq!(SaMad::parse_answer(&mad), Some(question));
-        assert_eq!(mad[48..56], component::PATH.to_be_bytes());
-    }
-}
+#[path = "sa_tests.rs"]
+mod tests;

@@ -114,9 +114,13 @@ pub fn run(input: &[u8]) -> bool {
 
 fn take(client: &mut SaClient, asked: &[(u8, u32, Mad)], port: u8, mad: &Mad) -> bool {
     let ours = client.is_ours(port, mad);
-    let Some((number, _)) = client.receive(port, mad) else {
+    let mut acks = Vec::new();
+    let answer = client.receive(port, mad, &mut acks);
+    assert!(ours || acks.is_empty());
+    let Some((number, answer)) = answer else {
         return false;
     };
+    assert!(answer.is_err() || answer.is_ok_and(|records| !records.is_empty()));
     assert!(ours && asked.iter().any(|(_, known, _)| *known == number));
     assert!(!client.is_ours(port, mad), "answered twice");
     true

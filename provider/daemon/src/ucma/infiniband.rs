@@ -8,7 +8,7 @@ use ferroce_fabric::sa::{Answer, Question};
 use ferroce_wire::mad::DEFAULT_PKEY;
 use ferroce_wire::mad::Mad;
 use ferroce_wire::mtu;
-use ferroce_wire::sa::{DATA_LEN, PathRecord, ServiceRecord, attribute, component, method};
+use ferroce_wire::sa::{DATA_LEN, PathRecord, attribute, component, method};
 use ferroce_wire::smp::LAST_UNICAST_LID;
 use rustix::io::Errno;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::host::Host;
 use super::id::{Id, State};
 use super::membership::mgid;
 use super::names;
-use super::questions::{Asker, status};
+use super::questions::{Asker, one, status};
 use super::route::port_of;
 use super::state::Ucma;
 
@@ -53,10 +53,11 @@ impl Ucma {
         id.state = State::Bound;
         let question = Question {
             port: port_of(entry.index),
-            method: method::GET,
+            // Beside the host that has the address now, one that had it before may be known.
+            method: method::GET_TABLE,
             attribute: attribute::SERVICE_RECORD,
             mask: component::SERVICE_NAME,
-            data: names::record(dst.meant(), entry.gid, DEFAULT_PKEY).emit(),
+            data: names::record(dst.meant(), entry.gid, DEFAULT_PKEY, 0).emit(),
             // As an address is resolved over Ethernet: who is not there now may be in a moment.
             patient: true,
         };
@@ -121,7 +122,7 @@ impl Ucma {
 
     fn answered(&mut self, number: u32, asker: Asker, answer: Answer, host: &Host<'_>) {
         match asker {
-            Asker::Leave(..) => {}
+            Asker::Leave(..) | Asker::Withdrawal(..) => {}
             Asker::Group(group) => self.membership_answered(group, number, answer),
             Asker::Name(port) => self.names.answered(port, answer, host.now),
             Asker::Address(handle) => self.gid_answered(handle, number, answer),
@@ -147,8 +148,8 @@ impl Ucma {
         }
 
         match answer {
-            Ok(data) => {
-                id.remote_gid = Some(ServiceRecord::parse(&data).gid);
+            Ok(records) => {
+                id.remote_gid = names::latest(&records);
                 id.state = State::AddrResolved;
                 self.raise(handle, Kind::AddrResolved, 0, Detail::None);
             }
@@ -169,7 +170,7 @@ impl Ucma {
 
         let entry = id.gid_index.and_then(|index| host.gids.entry(index));
         let near = entry.and_then(|entry| near_end(id, entry, host).ok());
-        let path = answer.map(|data| near.and_then(|near| path(&data, &near)));
+        let path = one(answer).map(|data| near.and_then(|near| path(&data, &near)));
         let status = match path {
             Ok(Some(mut path)) => {
                 if let Some(timeout) = id.ack_timeout.filter(|timeout| *timeout > 0) {

@@ -24,7 +24,7 @@ use super::events::{Detail, Kind};
 use super::groups::{Group, MAX_GROUPS, Membership};
 use super::host::Host;
 use super::id::State;
-use super::questions::{Asker, status};
+use super::questions::{Asker, one, status};
 use super::route::port_of;
 use super::state::Ucma;
 
@@ -132,7 +132,7 @@ impl Ucma {
         };
 
         member.asks = None;
-        let record = match answer {
+        let record = match one(answer) {
             Ok(data) => McMemberRecord::parse(&data),
             Err(failure) => {
                 return self.raise_group(

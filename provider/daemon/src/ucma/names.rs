@@ -1,12 +1,16 @@
 //! Making known which IP address a port has: a ServiceRecord with the subnet administrator, by
 //! whose name the others find its GID. It is renewed while the port is active; a subnet manager
 //! that starts anew has forgotten it, and says so.
+//!
+//! A record with another GID or P_Key is another record, so the one before is taken back. What a
+//! host has left that died, or that may not speak of its old P_Key any more, stays until its lease
+//! is over: of several records for an address the latest is believed, as of ARP's announcements.
 
 use std::net::IpAddr;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ferroce_fabric::cm::Time;
-use ferroce_fabric::sa::{Answer, Question};
+use ferroce_fabric::sa::{Answer, Question, Record};
 use ferroce_wire::mad::DEFAULT_PKEY;
 use ferroce_wire::mad::Gid;
 use ferroce_wire::sa::{ServiceRecord, attribute, component, method};
@@ -37,6 +41,8 @@ const SETTLING: Duration = Duration::from_millis(500);
 struct Name {
     asks: Option<u32>,
     again: Option<Time>,
+    /// What the administrator has, or was asked to take.
+    known: Option<ServiceRecord>,
 }
 
 /// The ports' records, by the ports' numbers from 1.
@@ -72,10 +78,10 @@ impl Names {
 
     /// The device goes: its addresses are nobody's.
     pub(super) fn withdraw(&self, questions: &mut Questions, host: &Host<'_>) {
-        for port in 1..=self.0.len() as u8 {
-            if let Some(question) = registration(port, method::DELETE, host) {
+        for (name, port) in self.0.iter().zip(1..) {
+            if let Some(record) = &name.known {
                 // Nobody will be here for the answer.
-                let _ = questions.ask(Asker::Name(port), question, Duration::ZERO, host.now);
+                withdraw(record, port, Duration::ZERO, questions, host);
             }
         }
     }
@@ -100,44 +106,86 @@ impl Name {
         if let Some(number) = self.asks.take() {
             questions.forget(number);
         }
-        let Some(question) = registration(port, method::SET, host) else {
+        let Some(state) = host.port(port).filter(|port| port.state == ACTIVE) else {
             return;
         };
+
+        let has_address = |gid: Gid, addr: IpAddr| gid != gid_of(addr);
+        let entry = host
+            .gids
+            .entries()
+            .find(|entry| port_of(entry.index) == port && has_address(entry.gid, entry.addr));
+        let pkey = state.p_keys.first().copied().unwrap_or(DEFAULT_PKEY);
+        let mut wanted = entry.map(|entry| record(entry.addr, entry.gid, pkey, now()));
+        let before = self.known.take();
+        if let (Some(wanted), Some(before)) = (&mut wanted, &before)
+            && (wanted.gid, wanted.name) == (before.gid, before.name)
+        {
+            // Renewed, it is no later than it was.
+            wanted.number = before.number;
+        }
+
+        let rid = |record: &ServiceRecord| (record.gid, record.pkey);
+        if let Some(before) = before.filter(|before| wanted.as_ref().map(rid) != Some(rid(before)))
+        {
+            withdraw(&before, port, RENEWAL, questions, host);
+        }
+        let Some(wanted) = wanted else {
+            return;
+        };
+
+        self.known = Some(wanted);
+        for number in questions.asked_by(Asker::Withdrawal(port, wanted.gid, wanted.pkey)) {
+            questions.forget(number);
+        }
+        let mask = component::SERVICE_LEASE | component::SERVICE_NAME | component::SERVICE_DATA;
+        let question = about(&wanted, port, (method::SET, mask));
         let asked = questions.ask(Asker::Name(port), question, RENEWAL, host.now);
         self.asks = asked.ok();
         self.again = self.asks.is_none().then_some(host.now + PAUSE);
     }
 }
 
-/// What makes a port's address known, or withdraws it. `None`: it has none, or is not active.
-fn registration(port: u8, method: u8, host: &Host<'_>) -> Option<Question> {
-    let state = host.port(port).filter(|port| port.state == ACTIVE)?;
-    let has_address = |gid: Gid, addr: IpAddr| gid != gid_of(addr);
-    let entry = host
-        .gids
-        .entries()
-        .find(|entry| port_of(entry.index) == port && has_address(entry.gid, entry.addr))?;
+/// Takes back what was made known of a port.
+fn withdraw(
+    record: &ServiceRecord,
+    port: u8,
+    patience: Duration,
+    questions: &mut Questions,
+    host: &Host<'_>,
+) {
+    let asker = Asker::Withdrawal(port, record.gid, record.pkey);
+    let question = about(record, port, (method::DELETE, 0));
+    let _ = questions.ask(asker, question, patience, host.now);
+}
 
-    let pkey = state.p_keys.first().copied().unwrap_or(DEFAULT_PKEY);
-    let mask = component::SERVICE_RID;
-    Some(Question {
+/// A question about one record, with these components beside those that identify it.
+fn about(record: &ServiceRecord, port: u8, (method, mask): (u8, u64)) -> Question {
+    Question {
         port,
         method,
         attribute: attribute::SERVICE_RECORD,
-        mask: match method {
-            method::DELETE => mask,
-            _ => mask | component::SERVICE_LEASE | component::SERVICE_NAME | DATA,
-        },
-        data: record(entry.addr, entry.gid, pkey).emit(),
+        mask: component::SERVICE_RID | mask,
+        data: record.emit(),
         patient: false,
-    })
+    }
 }
 
-/// ServiceData8, all sixteen.
-const DATA: u64 = 0xffff << 7;
+/// Milliseconds since 1970: hosts must compare them.
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_millis() as u64)
+}
 
-/// The record of an address.
-pub(super) fn record(addr: IpAddr, gid: Gid, pkey: u16) -> ServiceRecord {
+/// The GID of the latest of these records of an address.
+pub(super) fn latest(records: &[Record]) -> Option<Gid> {
+    let records = records.iter().map(ServiceRecord::parse);
+    let latest = records.max_by_key(|record| (record.number, record.gid))?;
+    Some(latest.gid)
+}
+
+/// The record of an address that a port has had since then, in milliseconds since 1970.
+pub(super) fn record(addr: IpAddr, gid: Gid, pkey: u16, since: u64) -> ServiceRecord {
     let mut name = [0; 64];
     let text = format!("ferroce IP {addr}");
     name[..text.len()].copy_from_slice(text.as_bytes());
@@ -148,6 +196,7 @@ pub(super) fn record(addr: IpAddr, gid: Gid, pkey: u16) -> ServiceRecord {
         lease: LEASE,
         name,
         data: gid_of(addr),
+        number: since,
     }
 }
 
@@ -157,10 +206,21 @@ mod tests {
 
     #[test]
     fn every_address_has_a_name_of_its_own_that_fits() {
-        let name = |ip: &str| record(ip.parse().unwrap(), [0; 16], DEFAULT_PKEY).name;
+        let name = |ip: &str| record(ip.parse().unwrap(), [0; 16], DEFAULT_PKEY, 0).name;
         assert_ne!(name("192.0.2.1"), name("192.0.2.11"));
         let long = name("fd00:1111:2222:3333:4444:5555:6666:7777");
         assert_eq!(long[50..], [0; 14]);
         assert_eq!(name("192.0.2.1")[..21], *b"ferroce IP 192.0.2.1\0");
+    }
+
+    #[test]
+    fn of_several_records_the_latest_is_believed() {
+        let of = |gid: u8, since| {
+            let addr = "192.0.2.1".parse().unwrap();
+            record(addr, [gid; 16], DEFAULT_PKEY, since).emit()
+        };
+        assert_eq!(latest(&[]), None);
+        assert_eq!(latest(&[of(2, 0)]), Some([2; 16]));
+        assert_eq!(latest(&[of(2, 5), of(1, 9), of(3, 7)]), Some([1; 16]));
     }
 }

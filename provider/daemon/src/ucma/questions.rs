@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use ferroce_fabric::cm::Time;
-use ferroce_fabric::sa::{Answer, Failure, Question, SaClient};
+use ferroce_fabric::sa::{Answer, Failure, Question, Record, SaClient};
 use ferroce_wire::mad::Mad;
 use rustix::io::Errno;
 
@@ -25,6 +25,8 @@ pub(super) enum Asker {
     Path(u32),
     /// A port that made its own address known.
     Name(u8),
+    /// A port whose address is not known any more by this GID and P_Key.
+    Withdrawal(u8, Gid, u16),
     /// A group of which an id wants to be a member.
     Group(u32),
     /// A port that is to be a member of a group no longer, by these bits of JoinState.
@@ -74,7 +76,7 @@ impl Questions {
 
     /// The subnet administrator has answered a question: which, who asked, and what it says.
     pub(super) fn receive(&mut self, port: u8, mad: &Mad) -> Option<(u32, Asker, Answer)> {
-        let (number, answer) = self.client.receive(port, mad)?;
+        let (number, answer) = self.client.receive(port, mad, &mut self.mads)?;
         Some((number, self.askers.remove(&number)?, answer))
     }
 
@@ -108,6 +110,11 @@ impl Questions {
     pub(super) fn next_timeout(&self) -> Option<Time> {
         self.client.next_timeout()
     }
+}
+
+/// The record of an answer that has one.
+pub(super) fn one(answer: Answer) -> Result<Record, Failure> {
+    answer?.first().copied().ok_or(Failure::NoRecord)
 }
 
 /// An event's status.

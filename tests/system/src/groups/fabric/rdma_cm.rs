@@ -21,6 +21,8 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("fabric/rdma_cm/by GIDs", by_gid),
         Case::new("fabric/rdma_cm/nobody there", nobody),
         Case::new("fabric/rdma_cm/subnet manager started again", restarted),
+        Case::new("fabric/rdma_cm/address that moves", moved),
+        Case::new("fabric/rdma_cm/P_Key that changes", other_pkey),
     ]
 }
 
@@ -189,4 +191,56 @@ fn restarted(lab: &mut Lab) -> Ending {
     client.kill();
     server.kill();
     Ok(())
+}
+
+/// How many records the subnet administrator has for an address.
+fn records(text: &str, address: &str) -> usize {
+    text.matches(&format!("ferroce IP {address}\n")).count()
+}
+
+/// An address whose host died, and that another host has now, is the other's at once.
+fn moved(lab: &mut Lab) -> Ending {
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let mut subnet = Subnet::two_switches(lab.programs(), &dir, 4)?;
+    let _manager = subnet.manage(0, &[])?;
+    let moving = address(3);
+    known(&mut subnet, 1, &moving)?;
+    subnet.hosts[2].kill_daemon()?;
+    subnet.hosts[3].kill_daemon()?;
+    subnet.hosts[3].up_with(&[
+        "--link-layer",
+        "infiniband",
+        "--addr",
+        &moving,
+        "--cable",
+        "127.0.0.4:7101=127.0.100.2:7102",
+    ])?;
+    // The dead host's is there as long as it has asked for.
+    subnet.wait_until(1, &["saquery", "-S"], |text| records(text, &moving) == 2)?;
+    let server = ["rping", "-s", "-a", &moving, "-C", "50", "-V"];
+    let client = ["rping", "-c", "-a", &moving, "-C", "50", "-V"];
+    connect(&mut subnet, (3, 1), (&server, &client), TCP, lab.port()).map(drop)
+}
+
+/// A port whose first P_Key is another has its address by that one only.
+fn other_pkey(lab: &mut Lab) -> Ending {
+    let mut subnet = back_to_back(lab)?;
+    let file = lab.case_dir()?.join("partitions");
+    let members = |text: &str| {
+        let text = format!("Default=0x7fff : {text};\n");
+        std::fs::write(&file, text).map_err(anyhow::Error::from)
+    };
+    members("ALL=full")?;
+    let path = file.display().to_string();
+    let manager = subnet.manage(0, &["-P", &path])?;
+    let to = address(2);
+    known(&mut subnet, 0, &to)?;
+    members("ALL=limited, SELF=full")?;
+    manager.reload();
+    subnet.wait_until(0, &["saquery", "-S"], |text| {
+        let of_limited = text.contains("ServiceP_Key............0x7FFF");
+        of_limited && records(text, &to) == 1
+    })?;
+    rping(&mut subnet, (1, 0), lab.port())
 }
