@@ -15,6 +15,7 @@ use crate::captures::Captures;
 use crate::claims::Claims;
 use crate::config::Settings;
 use crate::counting::Counting;
+use crate::description::Description;
 use crate::device::Source;
 use crate::faults::Faults;
 use crate::gids::{GidTable, Wanted};
@@ -37,6 +38,7 @@ pub(crate) struct Adapter {
     /// Who is asked for the host's routes and neighbours.
     pub(crate) kernel: Socket,
     pub(crate) info: DeviceInfo,
+    pub(crate) description: Description,
     pub(crate) gids: GidTable,
     /// One for each address that ever was in the table; the order never changes.
     pub(crate) groups: Vec<Group>,

@@ -16,6 +16,7 @@ use crate::claims::Claims;
 use crate::clients::Clients;
 use crate::config::Settings;
 use crate::counting::Counting;
+use crate::description::Description;
 use crate::device::{self, Source};
 use crate::faults::Faults;
 use crate::gids::GidTable;
@@ -93,6 +94,7 @@ impl Daemon {
                 source,
                 snapshot,
                 kernel: Socket::default(),
+                description: Description::of(&info.name),
                 info,
                 gids: GidTable::default(),
                 groups: found.into_iter().collect(),
@@ -127,6 +129,8 @@ impl Daemon {
         }
 
         self.settle();
+        self.refresh_image()?;
+        self.take_descriptions();
         self.refresh_image()?;
         self.clients.open(&self.adapter.poller)?;
         self.interfaces.open(&self.adapter.poller)?;
@@ -313,6 +317,10 @@ impl Daemon {
         let ib_ports = adapter.ib.described();
         self.place.show(&View {
             info: &adapter.info,
+            description: (
+                adapter.description.text(),
+                adapter.description.is_writable(),
+            ),
             ib_ports: &ib_ports,
             first_umad: adapter.first_umad,
             gids: adapter.gids.entries().collect(),

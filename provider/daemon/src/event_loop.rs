@@ -167,6 +167,7 @@ impl Daemon {
                 self.interfaces.ready();
                 self.interfaces_changed();
             }
+            Token::Description => self.description_written(),
             Token::Slot { group, slot: 0 } => self.receive(group),
             Token::Slot { group, slot } => clients.drain(group, slot, adapter),
             Token::Listener => clients.accept(&adapter.poller),

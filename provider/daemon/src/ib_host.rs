@@ -35,7 +35,7 @@ impl Adapter {
         self.info.ib_ports = ends.len() as u8;
         let granted = self.groups.iter().map(Group::granted_receive_buffer);
         self.info.rcvbuf = granted.min().unwrap_or(0);
-        let config = config(&self.info, ends.len());
+        let config = config(&self.info, self.description.text(), ends.len());
         self.info.sys_image_guid = self.info.node_guid;
         let fabric = Fabric::new(config, ends, self.counting.own.clone());
         self.ib.fabric = Some(fabric.watched_by(self.captures.tap().clone()));
@@ -80,18 +80,15 @@ impl Adapter {
     }
 }
 
-fn config(info: &DeviceInfo, ports: usize) -> NodeConfig {
+fn config(info: &DeviceInfo, description: &str, ports: usize) -> NodeConfig {
     let node = u64::from_be_bytes(info.node_guid);
     let guids: Vec<u64> = (1..=ports as u64).map(|n| node.wrapping_add(n)).collect();
-    let host = rustix::system::uname();
-    let host = host.nodename().to_string_lossy();
-    let description: String = format!("{host} {}", info.name).chars().take(63).collect();
     NodeConfig {
         // As `ibv_query_device` says.
         vendor_id: capabilities::VENDOR_ID,
         device_id: DEVICE,
         revision: capabilities::HW_VER,
-        description: truncated(description),
+        description: description.to_owned(),
         link: LinkCapabilities {
             mtu: mtu::code(info.active_mtu),
             ..LinkCapabilities::default()
@@ -99,12 +96,4 @@ fn config(info: &DeviceInfo, ports: usize) -> NodeConfig {
         capability_mask: CAPABILITIES,
         ..NodeConfig::channel_adapter(node, &guids)
     }
-}
-
-/// At most 64 bytes.
-fn truncated(mut text: String) -> String {
-    while text.len() > 63 {
-        text.pop();
-    }
-    text
 }

@@ -94,6 +94,24 @@ impl Image {
         Ok(())
     }
 
+    /// What a file has now that somebody else may have written, at most a page of it.
+    pub(crate) fn contents(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let mut walk = Walk::from(&self.root);
+        let file = rustix::fs::openat(walk.parent(path, None)?, name, flags, Mode::empty())?;
+        let mut bytes = Vec::new();
+        File::from(file).take(4096).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// A file may have anything in it now: it is written anew the next time.
+    pub(crate) fn forget(&mut self, path: &Path) {
+        if let Some(node) = self.written.get_mut(path) {
+            *node = Node::File(String::new());
+        }
+    }
+
     /// Removes it.
     pub(crate) fn remove(&mut self) -> Result<(), DaemonError> {
         let written: BTreeSet<PathBuf> = std::mem::take(&mut self.written).into_keys().collect();
@@ -124,11 +142,13 @@ impl Image {
         // Of an attempt that failed.
         let _ = rustix::fs::unlinkat(&self.root, NEW, AtFlags::empty());
         match node {
-            Node::File(text) => {
+            Node::File(text) | Node::Setting(text) => {
                 let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
                 let new = rustix::fs::openat(&self.root, NEW, flags, Mode::RUSR | Mode::WUSR)?;
                 // Whatever the umask.
-                rustix::fs::fchmod(&new, modes.file)?;
+                let writable = matches!(node, Node::Setting(_));
+                let own = if writable { Mode::WUSR } else { Mode::empty() };
+                rustix::fs::fchmod(&new, modes.file | own)?;
                 File::from(new).write_all(text.as_bytes())?;
             }
             Node::Link(target) => rustix::fs::symlinkat(target, &self.root, NEW)?,
@@ -196,11 +216,11 @@ struct Modes {
 
 impl Modes {
     const OWN: Self = Self {
-        file: Mode::from_raw_mode(0o600),
+        file: Mode::from_raw_mode(0o400),
         directory: Mode::from_raw_mode(0o700),
     };
     const EVERYBODYS: Self = Self {
-        file: Mode::from_raw_mode(0o644),
+        file: Mode::from_raw_mode(0o444),
         directory: Mode::from_raw_mode(0o755),
     };
 }

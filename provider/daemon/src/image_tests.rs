@@ -104,6 +104,36 @@ fn what_is_in_the_way_is_named_and_not_replaced() {
     assert_eq!(below(dir.path()), [""; 0]);
 }
 
+/// As in the kernel's sysfs, only what can be set can be written, by its owner.
+#[test]
+fn what_is_shown_is_not_for_writing() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let temp = tempfile::tempdir().unwrap();
+    let dir = RuntimeDir::resolve(Some(&temp.path().join("run")));
+    let premises = dir.prepare().unwrap();
+    let mut tree = tree(&FIRST);
+    tree.insert("sys/set".into(), Node::Setting("text\n".into()));
+    for (open, wanted) in [(false, [0o400, 0o600]), (true, [0o444, 0o644])] {
+        let mut image = Image::create(&premises, open).unwrap();
+        image.turn_into(tree.clone()).unwrap();
+        let mode = |path: &str| {
+            let metadata = fs::metadata(dir.path().join(path)).unwrap();
+            metadata.permissions().mode() & 0o777
+        };
+        assert_eq!(["sys/c", "sys/set"].map(mode), wanted);
+
+        // What was written is seen, and goes.
+        let path = Path::new("sys/set");
+        fs::write(dir.path().join(path), "other").unwrap();
+        assert_eq!(image.contents(path).unwrap(), b"other");
+        image.forget(path);
+        image.turn_into(tree.clone()).unwrap();
+        assert_eq!(image.contents(path).unwrap(), b"text\n");
+        image.remove().unwrap();
+    }
+}
+
 /// A list that somebody has written names what it likes, and a link in a directory's place
 /// leads where it likes.
 #[test]

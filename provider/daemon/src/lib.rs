@@ -18,6 +18,7 @@ pub mod config;
 mod connection;
 mod counting;
 mod daemon;
+mod description;
 mod device;
 mod door;
 mod error;

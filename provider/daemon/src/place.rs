@@ -1,6 +1,8 @@
 //! What the daemon has on disk: the runtime directory with its lock, and the image in it.
 
 use std::fs;
+use std::io;
+use std::path::Path;
 
 use ferroce_control::RuntimeDir;
 
@@ -38,6 +40,16 @@ impl Place {
     /// Brings the image up to date.
     pub(crate) fn show(&mut self, view: &View<'_>) -> Result<(), DaemonError> {
         self.image.show(view)
+    }
+
+    /// What a file of the image has now that programs may write.
+    pub(crate) fn contents(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.image.contents(path)
+    }
+
+    /// Has a file of the image written anew the next time.
+    pub(crate) fn forget(&mut self, path: &Path) {
+        self.image.forget(path);
     }
 
     /// Leaves word of how the device is configured, for who finds that this daemon has died.

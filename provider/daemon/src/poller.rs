@@ -18,6 +18,8 @@ pub(crate) enum Token {
     Signals,
     /// The notifications about interfaces.
     Interfaces,
+    /// Word that the node description was written.
+    Description,
     /// A client's connection.
     Connection(u64),
     /// A client's process.
@@ -72,6 +74,7 @@ impl Token {
             Self::NetlinkListener => (13, 0),
             Self::NetlinkSession(id) => (14, id),
             Self::Hold(id) => (15, id),
+            Self::Description => (16, 0),
             Self::Slot { group, slot } => (5, (group as u64) << 8 | u64::from(slot)),
         };
 
@@ -101,6 +104,7 @@ impl Token {
             13 => Self::NetlinkListener,
             14 => Self::NetlinkSession(value),
             15 => Self::Hold(value),
+            16 => Self::Description,
             _ => return None,
         })
     }

@@ -22,11 +22,16 @@ pub(crate) const UCMA_ABI: u32 = 4;
 /// libibverbs compares its numbers with these.
 const NULL_DEVICE: &str = "1:3";
 
+/// The name of the device's file that programs may write.
+pub(crate) const NODE_DESC: &str = "node_desc";
+
 /// Everything that the image shows.
 #[derive(Debug)]
 pub(crate) struct View<'a> {
     /// The device.
     pub info: &'a DeviceInfo,
+    /// What it is called, and whether programs may say otherwise.
+    pub description: (&'a str, bool),
     /// The ports of an InfiniBand device.
     pub ib_ports: &'a [IbPort],
     /// The number of the first port's umad file.
@@ -46,6 +51,8 @@ pub(crate) struct View<'a> {
 pub(crate) enum Node {
     /// A file with this text.
     File(String),
+    /// The same, and whoever has the image may write it.
+    Setting(String),
     /// A symbolic link to this.
     Link(PathBuf),
 }
@@ -61,13 +68,14 @@ struct Dir<'a> {
 
 impl Dir<'_> {
     fn file(&mut self, name: &str, text: impl AsRef<str>) -> &mut Self {
-        let text = text.as_ref();
-        let text = if text.is_empty() {
-            String::new()
-        } else {
-            format!("{text}\n")
-        };
+        let text = line(text.as_ref());
         self.tree.insert(self.path.join(name), Node::File(text));
+        self
+    }
+
+    fn setting(&mut self, name: &str, text: &str) -> &mut Self {
+        let text = line(text);
+        self.tree.insert(self.path.join(name), Node::Setting(text));
         self
     }
 
@@ -76,6 +84,20 @@ impl Dir<'_> {
             .insert(self.path.join(name), Node::Link(target.into()));
         self
     }
+}
+
+fn line(text: &str) -> String {
+    match text {
+        "" => String::new(),
+        text => format!("{text}\n"),
+    }
+}
+
+/// The directory of what belongs to a device as a whole, from the runtime directory on.
+pub(crate) fn device_directory(name: &str) -> PathBuf {
+    PathBuf::from(format!(
+        "sys/devices/virtual/ferroce/{name}/infiniband/{name}"
+    ))
 }
 
 /// Renders the image.
@@ -109,7 +131,7 @@ pub(crate) fn render(view: &View<'_>) -> Tree {
         dir.link(netdev, format!("/sys/class/net/{netdev}"));
     });
     at(&format!("{device}/infiniband/{name}"), &|dir| {
-        device_files(dir, view.info)
+        device_files(dir, view)
     });
     let ports = format!("{device}/infiniband/{name}/ports");
     if view.ib_ports.is_empty() {
@@ -195,20 +217,15 @@ fn beside(dir: &mut Dir<'_>, real: &str) {
     }
 }
 
-fn device_files(dir: &mut Dir<'_>, info: &DeviceInfo) {
-    let host = rustix::system::uname();
-    let host = host.nodename().to_string_lossy();
+fn device_files(dir: &mut Dir<'_>, view: &View<'_>) {
+    let info = view.info;
+    match view.description {
+        (text, true) => dir.setting(NODE_DESC, text),
+        (text, false) => dir.file(NODE_DESC, text),
+    };
     dir.file("node_type", "1: CA")
         .file("node_guid", quads(&info.node_guid))
         .file("sys_image_guid", quads(&info.sys_image_guid))
-        // A node description has 64 bytes, the last of them zero.
-        .file(
-            "node_desc",
-            format!("{host} {}", info.name)
-                .chars()
-                .take(63)
-                .collect::<String>(),
-        )
         .file("fw_ver", &info.fw_ver)
         .file("hw_rev", "0x0")
         .file("hca_type", "ferroce")

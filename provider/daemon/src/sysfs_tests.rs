@@ -54,6 +54,7 @@ fn the_libraries_find_what_they_read() {
     image
         .show(&View {
             info: &info,
+            description: ("host ferroce0", true),
             ib_ports: &[],
             first_umad: 0,
             gids: vec![&gid],
@@ -124,6 +125,7 @@ fn the_libraries_find_what_they_read() {
 fn view<'a>(info: &'a DeviceInfo, gids: Vec<&'a GidEntry>) -> View<'a> {
     View {
         info,
+        description: ("host ferroce0", true),
         ib_ports: &[],
         first_umad: 0,
         gids,

@@ -5,14 +5,15 @@ mod copies;
 mod mlx5;
 mod reads;
 mod sockets;
+mod streams;
 pub(crate) mod table;
 
 use crate::image::{self, IMAGE, Rewritten};
 use crate::next::call_next;
+use crate::settings::{self, Writing};
 use crate::{command, descriptors, interfaces, rdma_cm, search, stand_in, sys, umad};
 use libc::{
-    DIR, FILE, c_char, c_int, c_uint, c_ulong, c_void, dirent, dirent64, ifaddrs, mode_t, size_t,
-    ssize_t,
+    DIR, c_char, c_int, c_uint, c_ulong, c_void, dirent, dirent64, ifaddrs, mode_t, size_t, ssize_t,
 };
 use std::ffi::CStr;
 use std::ptr::null_mut;
@@ -77,8 +78,6 @@ path_functions! {
     fn canonicalize_file_name(@path) -> *mut c_char = null_mut();
     fn scandir(@path, list: *mut *mut *mut dirent, filter: Filter, order: Order) -> c_int = -1;
     fn scandir64(@path, list: *mut *mut *mut dirent64, filter: Filter, order: Order) -> c_int = -1;
-    fn fopen(@path, mode: *const c_char) -> *mut FILE = null_mut();
-    fn fopen64(@path, mode: *const c_char) -> *mut FILE = null_mut();
     fn inotify_add_watch(fd: c_int, @path, mask: u32) -> c_int = -1;
 }
 
@@ -138,9 +137,12 @@ open_functions! {
     fn __open64_2(@path, flags: c_int) with flags;
     fn __openat_2(dir: c_int, @path, flags: c_int) with flags;
     fn __openat64_2(dir: c_int, @path, flags: c_int) with flags;
-    fn creat(@path, mode: mode_t) with 0;
-    fn creat64(@path, mode: mode_t) with 0;
+    fn creat(@path, mode: mode_t) with CREAT;
+    fn creat64(@path, mode: mode_t) with CREAT;
 }
+
+/// What `creat(2)` opens with.
+const CREAT: c_int = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
 
 /// Opens a path of the image and enters the descriptor.
 ///
@@ -176,7 +178,21 @@ unsafe fn open_image(
         return umad::open(file, flags);
     }
 
-    let fd = pass(target);
+    let writing = match settings::writes(flags) && target != path {
+        // SAFETY: a path.
+        true => settings::look(
+            named,
+            unsafe { CStr::from_ptr(target) },
+            flags & libc::O_CREAT != 0,
+        ),
+        false => Writing::AsAsked,
+    };
+    let fd = match writing {
+        Writing::AsAsked => pass(target),
+        // SAFETY: a path.
+        Writing::Appended => settings::open(unsafe { CStr::from_ptr(target) }, flags),
+        Writing::Refused(errno) => return sys::fail(errno),
+    };
     if fd >= 0 {
         // SAFETY: as the caller promises.
         let number = image::uverbs_number(unsafe { CStr::from_ptr(path) });

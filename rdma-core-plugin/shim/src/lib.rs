@@ -33,6 +33,7 @@ mod netlink;
 mod next;
 mod rdma_cm;
 mod search;
+mod settings;
 mod stand_in;
 mod sys;
 mod told;

@@ -96,6 +96,26 @@ pub(crate) fn inode(fd: c_int) -> Option<u64> {
     status(fd).map(|st| st.st_ino)
 }
 
+/// The mode of whatever a descriptor is.
+pub(crate) fn mode(fd: c_int) -> Option<libc::mode_t> {
+    status(fd).map(|st| st.st_mode)
+}
+
+/// The number of the kind of file system that a descriptor's file is on.
+pub(crate) fn file_system(fd: c_int) -> Option<u64> {
+    let mut known = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the buffer has the kernel's layout, which on these architectures is the C library's.
+    let r = unsafe { libc::syscall(libc::SYS_fstatfs, fd, known.as_mut_ptr()) };
+    // SAFETY: filled in by the successful call.
+    (r == 0).then(|| unsafe { known.assume_init() }.f_type as u64)
+}
+
+/// Has a descriptor outlive `execve(2)`.
+pub(crate) fn keep_over_exec(fd: c_int) {
+    // SAFETY: flags of a descriptor touch no memory.
+    unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_SETFD, 0) };
+}
+
 fn status(fd: c_int) -> Option<stat> {
     let mut st = MaybeUninit::<stat>::uninit();
     // SAFETY: the empty path with AT_EMPTY_PATH asks for the descriptor itself; the buffer has the

@@ -228,6 +228,13 @@ impl Fabric {
         }
     }
 
+    /// The node is called otherwise from now on; its subnet managers are told.
+    pub(crate) fn set_description(&mut self, text: &str) {
+        let time = self.clock.now();
+        self.node.set_description(time, text, &mut self.out);
+        self.settle();
+    }
+
     /// Does what the node wants done. That may make it want more.
     fn settle(&mut self) {
         while !self.out.0.is_empty() {

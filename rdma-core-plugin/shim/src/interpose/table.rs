@@ -140,6 +140,7 @@ mod tests {
             include_str!("mlx5.rs"),
             include_str!("reads.rs"),
             include_str!("sockets.rs"),
+            include_str!("streams.rs"),
         ];
         // In the macros' lists, or written out.
         let declared = |line: &'static str| -> Option<&'static str> {

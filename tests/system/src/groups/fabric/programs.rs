@@ -15,6 +15,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("fabric/programs/across a switch", across),
         Case::new("fabric/programs/umad's files", files),
         Case::new("fabric/programs/a port and itself", own_port),
+        Case::new("fabric/programs/node_desc is written", described),
         Case::new("fabric/programs/umad's P_Key index", partitions),
     ]
 }
@@ -101,6 +102,43 @@ fn files(lab: &mut Lab) -> Ending {
     for program in programs {
         let program = program.display().to_string();
         subnet.expect(1, &[&program], &["ok\n"])?;
+    }
+    Ok(())
+}
+
+/// The node description is written by a shell and by rdma-ndd, which reads it first; the subnet
+/// manager is told (trap 144). Other files of sysfs are not for writing, not for root either.
+fn described(lab: &mut Lab) -> Ending {
+    const FILE: &str = "/sys/class/infiniband/ferroce0/node_desc";
+
+    let mut subnet = back_to_back(lab)?;
+    let mut manager = subnet.manage(0, &[])?;
+    subnet.wait_for(1, &["ibstat"], ACTIVE)?;
+    let is = |subnet: &mut Subnet, name: &str| {
+        let tail = format!(".{name}\n");
+        subnet.wait_until(0, &["smpquery", "ND", "2"], |text| text.ends_with(&tail))?;
+        let line = format!("{name}\n");
+        subnet.wait_until(1, &["cat", FILE], |text| text == line)
+    };
+    let written = format!("echo another name of it > {FILE}");
+    subnet.run(1, &["sh", "-c", &written])?;
+    is(&mut subnet, "another name of it")?;
+    manager.wait_for("num:144")?;
+
+    let daemon = ["env", "RDMA_NDD_ND_FORMAT=another", "rdma-ndd", "-f"];
+    let daemon = subnet.spawn(1, &daemon)?;
+    is(&mut subnet, "another")?;
+    daemon.kill();
+
+    for file in ["ports/1/lid", "node_guid", "none"] {
+        let path = format!("/sys/class/infiniband/ferroce0/{file}");
+        let written = subnet.attempt(1, &["sh", "-c", &format!("echo 7 > {path}")])?;
+        expect(
+            !written.success() && written.err.contains("Permission denied"),
+            || format!("{file}: {}", written.err),
+        )?;
+        let there = subnet.attempt(1, &["cat", &path])?;
+        expect(there.out != "7\n", || there.out.clone())?;
     }
     Ok(())
 }
