@@ -84,9 +84,17 @@ impl Adapter {
         self.gids.entries().any(|entry| entry.gid == *gid)
     }
 
+    /// The GIDs of its ports, with the addresses that go with them.
+    pub(crate) fn gid_table(&self) -> &GidTable {
+        match self.is_ib() {
+            true => &self.ib.gids,
+            false => &self.gids,
+        }
+    }
+
     /// Its addresses, in words.
     pub(crate) fn addresses(&self) -> String {
-        let gids = self.gids.entries().map(|gid| gid.addr.to_string());
+        let gids = self.gid_table().entries().map(|gid| gid.addr.to_string());
         gids.collect::<Vec<_>>().join(" ")
     }
 
@@ -126,10 +134,7 @@ impl Adapter {
     /// What the connection manager sees.
     pub(crate) fn for_rdma_cm(&self) -> ucma::Surroundings<'_> {
         ucma::Surroundings {
-            gids: match self.is_ib() {
-                true => &self.ib.gids,
-                false => &self.gids,
-            },
+            gids: self.gid_table(),
             info: &self.info,
             snapshot: &self.snapshot,
             kernel: &self.kernel,

@@ -127,9 +127,12 @@ pub(crate) fn render(view: &View<'_>) -> Tree {
             .file("numa_node", "-1");
     });
 
-    at(&format!("{device}/net"), &|dir| {
-        dir.link(netdev, format!("/sys/class/net/{netdev}"));
-    });
+    // That of an InfiniBand port would be IPoIB's.
+    if info.ib_ports == 0 {
+        at(&format!("{device}/net"), &|dir| {
+            dir.link(netdev, format!("/sys/class/net/{netdev}"));
+        });
+    }
     at(&format!("{device}/infiniband/{name}"), &|dir| {
         device_files(dir, view)
     });

@@ -1,6 +1,7 @@
 //! `ferroce status` and `ferroce devices`.
 
 use std::io::{self, Write};
+use std::net::{IpAddr, Ipv6Addr};
 use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
@@ -17,7 +18,9 @@ use crate::ports::{self, Port};
 pub(crate) fn status(dir: &RuntimeDir, json: bool) -> Result<ExitCode, Error> {
     let status = Client::connect(dir)?.status()?;
     if !json {
-        return print(describe(&status, dir));
+        let mut ports = ports::all(dir, &status.device.name)?;
+        ports.retain(|port| port.ours);
+        return print(describe(&status, &ports, dir));
     }
 
     // The ports as `ferroce devices --json` has them: the daemon's account has those of a RoCE
@@ -114,7 +117,53 @@ fn is_service_address(gid: &GidEntry) -> bool {
     gid.ifname == "lo" && !gid.addr.is_loopback()
 }
 
-fn describe(status: &Status, dir: &RuntimeDir) -> String {
+/// A line for each port with a cable.
+fn cabled(ports: &[Port]) -> String {
+    let lines = ports.iter().map(|port| {
+        let Port {
+            number,
+            state,
+            phys_state,
+            lid,
+            sm_lid,
+            rate,
+            ..
+        } = port;
+        format!("port {number}: {state} ({phys_state}), InfiniBand, LID {lid}, subnet manager's LID {sm_lid}, {rate}\n")
+    });
+    lines.collect()
+}
+
+/// The GIDs of ports with cables. An address is one that was given to the port.
+fn gids_of_cabled(gids: &[GidEntry]) -> Table {
+    let mut rows = table(&["PORT", "INDEX", "GID", "ADDRESS"]);
+    for entry in gids {
+        let gid = Ipv6Addr::from(entry.gid);
+        let address = Some(entry.addr).filter(|addr| *addr != IpAddr::V6(gid));
+        rows.add_row([
+            (entry.index / 256 + 1).to_string(),
+            (entry.index % 256).to_string(),
+            gid.to_string(),
+            address.map(|addr| addr.to_string()).unwrap_or_default(),
+        ]);
+    }
+    rows
+}
+
+/// Those of a RoCE port, which are addresses.
+fn gids_of_addresses(gids: &[GidEntry]) -> Table {
+    let mut rows = table(&["GID", "ADDRESS", "NETDEV"]);
+    for entry in gids {
+        rows.add_row([
+            entry.index.to_string(),
+            entry.addr.to_string(),
+            entry.ifname.clone(),
+        ]);
+    }
+    rows
+}
+
+fn describe(status: &Status, ports: &[Port], dir: &RuntimeDir) -> String {
     let device = &status.device;
     let guid: Vec<String> = device
         .node_guid
@@ -124,10 +173,10 @@ fn describe(status: &Status, dir: &RuntimeDir) -> String {
 
     let state = if device.port_active { "ACTIVE" } else { "DOWN" };
 
-    // Ports with cables have states and rates each of their own: sysfs and ibstat show them.
+    // Ports with cables have states and rates each of their own.
     let port = match device.ib_ports {
         0 => format!(
-            "port 1: {state}, RoCE v2 ({}, MTU {}{}), path MTU {}, {}",
+            "port 1: {state}, RoCE v2 ({}, MTU {}{}), path MTU {}, {}\n",
             device.netdev,
             device.netdev_mtu,
             match status.gids.iter().any(is_service_address) {
@@ -138,14 +187,15 @@ fn describe(status: &Status, dir: &RuntimeDir) -> String {
             Rate::of_mbps(device.speed_mbps).sysfs(),
         ),
         n => format!(
-            "{n} InfiniBand port(s), at best {state}; path MTU {}",
-            device.active_mtu
+            "{n} InfiniBand port(s), at best {state}; path MTU {}\n{}",
+            device.active_mtu,
+            cabled(ports)
         ),
     };
 
     let mut text = format!(
         "{} ({}), node GUID {}\n\
-         {}\n\
+         {}\
          ferroced {}, process {}, up {}, runtime directory {}\n\
          receive buffer {} KiB, congestion control {}, slots: {} claimed, {} free, {} resting\n",
         device.name,
@@ -176,15 +226,10 @@ fn describe(status: &Status, dir: &RuntimeDir) -> String {
     }
 
     text.push('\n');
-    let mut gids = table(&["GID", "ADDRESS", "NETDEV"]);
-    for gid in &status.gids {
-        gids.add_row([
-            gid.index.to_string(),
-            gid.addr.to_string(),
-            gid.ifname.clone(),
-        ]);
-    }
-
+    let gids = match device.ib_ports {
+        0 => gids_of_addresses(&status.gids),
+        _ => gids_of_cabled(&status.gids),
+    };
     text += &trimmed(&gids);
     text.push('\n');
     let mut clients = table(&["SLOT", "PID", "PROGRAM", "SINCE"]);

@@ -28,7 +28,7 @@ impl Clients {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_seconds: now.saturating_duration_since(adapter.started).as_secs(),
             device: adapter.info.clone(),
-            gids: adapter.gids.entries().cloned().collect(),
+            gids: adapter.gid_table().entries().cloned().collect(),
             clients,
             slots: self.slots.status(now),
             cm: rdma_cm.status(),

@@ -24,6 +24,7 @@ pub(crate) fn cases() -> Vec<Case> {
     let mut cases = vec![
         Case::new("fabric/roce/ibstat and perfquery", roce),
         Case::new("fabric/back to back/diagnostics", diagnostics),
+        Case::new("fabric/back to back/what ferroce shows", shown),
         Case::new("fabric/back to back/data over LIDs", data::over_lids),
         Case::new(
             "fabric/back to back/subnet manager killed and started again",
@@ -156,6 +157,31 @@ fn diagnostics(lab: &mut Lab) -> Ending {
     let perfquery = subnet.run(0, &["perfquery", "-x", "2", "1"])?;
     let sent = number_after(&perfquery.out, "PortXmitPkts:");
     expect(sent.is_some_and(|sent| sent > 0), || perfquery.out.clone())
+}
+
+/// `ferroce` tells of an InfiniBand port what there is to tell, and of no interface.
+fn shown(lab: &mut Lab) -> Ending {
+    let ferroce = lab.programs().join("ferroce").display().to_string();
+    let mut subnet = back_to_back(lab)?;
+    let _manager = activate(&mut subnet)?;
+    let gid = subnet.run(1, &["ibaddr", "-g"])?.out;
+    let gid = gid.split_whitespace().last().unwrap_or_default().to_owned();
+    let port = "port 1: ACTIVE (LinkUp), InfiniBand, LID 2, subnet manager's LID 1, 100 Gb/sec";
+    let wanted = [port, &gid, "10.9.0.2"];
+    subnet.expect(1, &[&ferroce, "status"], &wanted)?;
+    let json = subnet.run(1, &[&ferroce, "status", "--json"])?.out;
+    expect(json.contains("\"addr\": \"10.9.0.2\""), || json.clone())?;
+    subnet.expect(
+        1,
+        &[&ferroce, "metrics"],
+        &["gids{device=\"ferroce0\"} 1.0\n"],
+    )?;
+    let devices = subnet.run(1, &[&ferroce, "devices"])?.out;
+    let own = devices.lines().find(|line| line.starts_with("ferroce0"));
+    expect(
+        own.is_some_and(|own| !own.split_whitespace().any(|word| word == "lo")),
+        || devices.clone(),
+    )
 }
 
 /// `ibv_asyncwatch` on a host; standard output that is no terminal is held back otherwise.
