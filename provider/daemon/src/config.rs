@@ -260,6 +260,11 @@ impl TryFrom<Config> for Settings {
                 ));
             }
             LinkLayer::Infiniband => {
+                if let Some(name) = &config.netdev {
+                    return Err(DaemonError::Setting(format!(
+                        "an InfiniBand port is at a cable, and at no interface: leave out {name} (--netdev, or netdev in the file of settings)"
+                    )));
+                }
                 ib_addrs = addresses_of_ports(&config.addr, config.cable.len())?;
                 ends_of_cables(&config.cable)?
             }

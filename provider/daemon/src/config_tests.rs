@@ -109,6 +109,10 @@ fn an_infiniband_device_has_cables() {
             "no interface",
         ),
         (
+            "link_layer = \"infiniband\"\nnetdev = \"lo\"\ncable = [\"127.0.0.1:1=127.0.0.2:1\"]",
+            "leave out lo (--netdev",
+        ),
+        (
             "link_layer = \"infiniband\"\ncable = [\"127.0.0.1:1=127.0.0.2:1\", \"127.0.0.1:1=127.0.0.3:1\"]",
             "two cables",
         ),

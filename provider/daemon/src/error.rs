@@ -36,6 +36,17 @@ pub enum DaemonError {
         /// ` by …` where it is known, or empty.
         holder: String,
     },
+    /// Somebody else has the UDP endpoint at which a cable is to end.
+    #[error(
+        "a cable cannot end at {end}: that UDP endpoint is taken{holder}; end that program, or name another endpoint, in --cable \
+         here and where the cable's other end is"
+    )]
+    EndTaken {
+        /// The cable's own end.
+        end: SocketAddr,
+        /// ` by …` where it is known, or empty.
+        holder: String,
+    },
     /// An address that was asked for is not this host's.
     #[error("{address} is not an address of this host (`ip address` lists them)")]
     NoSuchAddress {

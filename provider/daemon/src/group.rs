@@ -66,7 +66,10 @@ impl Group {
 
     /// Takes a cable's end for good.
     pub(crate) fn open_cable(end: SocketAddr, receive_buffer: usize) -> Result<Self, DaemonError> {
-        Self::take(end, Packets::Infiniband, receive_buffer)
+        Self::take(end, Packets::Infiniband, receive_buffer).map_err(|error| match error {
+            DaemonError::PortTaken { holder, .. } => DaemonError::EndTaken { end, holder },
+            error => error,
+        })
     }
 
     fn take(

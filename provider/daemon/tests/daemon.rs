@@ -12,7 +12,8 @@ use ferroce_cabi::ucma_frame::{self as frames, Request};
 use ferroce_control::protocol::{MAX_MESSAGE, Reply, ServerBody, ServerMessage, VERSION};
 use ferroce_control::seqpacket::{self, Wait};
 use ferroce_control::{Client, Counter, RuntimeDir};
-use ferroced::{Daemon, DaemonError};
+use ferroced::config::LinkLayer;
+use ferroced::{Config, Daemon, DaemonError};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// What the daemon answers to some bytes: the errno of its refusal, or `None` if it said nothing.
@@ -158,6 +159,24 @@ fn a_taken_port_is_told_and_nothing_is_left_behind() {
     assert!(!dir.path().exists());
     // The address that could be had is free again.
     drop(Daemon::start(dir, settings(&["127.0.7.35"])).unwrap());
+}
+
+/// Of a cable's end an address by itself says nothing, and no other address can be chosen.
+#[test]
+fn a_taken_end_of_a_cable_is_told_as_such() {
+    let _other = UdpSocket::bind("127.0.7.36:7101").unwrap();
+    let temp = tempfile::tempdir().unwrap();
+    let dir = RuntimeDir::resolve(Some(&temp.path().join("run")));
+    let config = Config {
+        link_layer: Some(LinkLayer::Infiniband),
+        cable: vec!["127.0.7.36:7101=127.0.7.37:7101".parse().unwrap()],
+        ..Config::default()
+    };
+    let error = Daemon::start(dir, config.try_into().unwrap()).unwrap_err();
+    let message = error.to_string();
+    let end = "a cable cannot end at 127.0.7.36:7101: that UDP endpoint is taken";
+    assert!(message.starts_with(end), "{message}");
+    assert!(!message.contains("--addr"), "{message}");
 }
 
 #[test]
