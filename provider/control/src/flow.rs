@@ -20,13 +20,15 @@ mod group;
 use std::fs::{File, OpenOptions};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, flock};
+use rustix::io::Errno;
+use rustix::process::Resource;
 
 pub use group::{GroupFile, Member};
 
@@ -57,15 +59,24 @@ pub struct FlowFile {
 }
 
 impl FlowFile {
-    /// Makes the file anew. The caller holds the address, so nobody else does.
+    /// Makes the file anew. The caller holds the address, so nobody else does. `ENOSPC` where the
+    /// shared memory is full.
     pub fn create(ip: IpAddr, scope_id: u32) -> Result<FlowFile, ControlError> {
-        let path = name(ip, scope_id)?;
+        sweep();
+        FlowFile::make(name(ip, scope_id)?)
+    }
+
+    /// Whether such files can be made, for who asks before there is an address.
+    pub fn check() -> Result<(), ControlError> {
+        let name = format!("{}check-{}", prefix(), std::process::id());
+        FlowFile::make(Path::new(DIRECTORY).join(name)).map(drop)
+    }
+
+    fn make(path: PathBuf) -> Result<FlowFile, ControlError> {
         let io = |source| ControlError::Io {
             what: "creating the counters of an address",
             source,
         };
-
-        sweep();
 
         // Of an earlier owner, who has gone; whoever sweeps it this moment has gone on when the
         // lock is ours.
@@ -81,9 +92,33 @@ impl FlowFile {
         // Until it has its length, nobody takes it for left behind.
         flock(&file, FlockOperation::LockExclusive).map_err(|errno| io(errno.into()))?;
         let made = FlowFile { path, _file: file };
-        made._file.set_len(PAGE as u64).map_err(io)?;
+        back(&made._file).map_err(io)?;
         Ok(made)
     }
+}
+
+/// Gives a new file its length, and memory with it. Whoever touches a page for which the shared
+/// memory has no room left is killed (SIGBUS). What else processes share is memory of
+/// `memfd_create(2)`, which is on no file system that could be full, and the daemon makes it.
+fn back(file: &File) -> std::io::Result<()> {
+    // Beyond the limit the kernel sends SIGXFSZ besides, which a program has not asked for.
+    let limit = rustix::process::getrlimit(Resource::Fsize).current;
+    if limit.is_some_and(|limit| limit < PAGE as u64) {
+        return Err(Errno::FBIG.into());
+    }
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, PAGE as u64) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.write_all_at(&[0; PAGE], 0),
+        backed => backed.map_err(Into::into),
+    }
+}
+
+/// Whether a file is this user's, and is a page that has memory.
+fn is_page(metadata: &std::fs::Metadata) -> bool {
+    /// What `stat(2)` counts in.
+    const BLOCK: u64 = 512;
+    metadata.uid() == rustix::process::geteuid().as_raw()
+        && metadata.len() == PAGE as u64
+        && metadata.blocks() * BLOCK >= PAGE as u64
 }
 
 /// Removes the files of this user's daemons that were killed. What cannot be looked at stays.
@@ -158,8 +193,7 @@ impl FlowPage {
             .custom_flags(NO_FOLLOW)
             .open(name(ip, scope_id).ok()?)
             .ok()?;
-        let metadata = file.metadata().ok()?;
-        if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.len() != PAGE as u64 {
+        if !is_page(&file.metadata().ok()?) {
             return None;
         }
         FlowPage::map(&file)
@@ -291,6 +325,18 @@ mod tests {
         assert_eq!(bytes.len(), 4096);
         assert_eq!((word(3), word(256 + 3)), (7, 8));
         assert_eq!(LAYOUT, 1);
+    }
+
+    #[test]
+    fn who_finds_a_page_without_memory_has_none() {
+        let ip = IpAddr::from([192, 0, 2, 97]);
+        let path = name(ip, 0).unwrap();
+        File::create(&path).unwrap().set_len(PAGE as u64).unwrap();
+        assert!(FlowPage::open(ip, 0).is_none());
+        let file = FlowFile::create(ip, 0).unwrap();
+        assert!(FlowPage::open(ip, 0).is_some());
+        drop(file);
+        FlowFile::check().unwrap();
     }
 
     #[test]

@@ -8,13 +8,13 @@
 use std::fs::{File, OpenOptions};
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::{FlowPage, NO_FOLLOW, PAGE, SLOTS, is_at, name, remove};
+use super::{FlowPage, NO_FOLLOW, SLOTS, back, is_at, is_page, name, remove};
 
 /// Cell of the largest number that a member ever had.
 const LARGEST: usize = SLOTS;
@@ -33,10 +33,9 @@ pub struct GroupFile {
 
 impl GroupFile {
     /// Of the group with this address on the interface with this index; `None` where there is no
-    /// shared memory.
+    /// shared memory, or no room in it.
     pub fn open(group: IpAddr, interface: u32) -> Option<GroupFile> {
         let path = name(group, interface).ok()?;
-        let user = rustix::process::geteuid().as_raw();
         for _ in 0..TRIES {
             let file = OpenOptions::new()
                 .read(true)
@@ -47,17 +46,27 @@ impl GroupFile {
                 .custom_flags(NO_FOLLOW)
                 .open(&path)
                 .ok()?;
-            flock(&file, FlockOperation::LockShared).ok()?;
 
-            // The last one may have removed it before it was ours as well.
-            if !is_at(&file, &path) {
-                continue;
-            }
-            let metadata = file.metadata().ok()?;
-            if metadata.uid() != user || ![0, PAGE as u64].contains(&metadata.len()) {
+            // Only one makes it, and nobody counts there meanwhile.
+            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+                && is_at(&file, &path)
+                && file.metadata().ok()?.len() == 0
+                && back(&file).is_err()
+            {
+                let _ = std::fs::remove_file(&path);
                 return None;
             }
-            file.set_len(PAGE as u64).ok()?;
+            flock(&file, FlockOperation::LockShared).ok()?;
+
+            // The last one may have removed it before it was ours as well, and somebody who looked
+            // may have kept us from making it.
+            let metadata = file.metadata().ok()?;
+            if !is_at(&file, &path) || metadata.len() == 0 {
+                continue;
+            }
+            if !is_page(&metadata) {
+                return None;
+            }
             let page = FlowPage {
                 is_group: true,
                 ..FlowPage::map(&file)?

@@ -5,13 +5,17 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use ferroce_control::{ControlError, CounterPage};
+use ferroce_control::{ControlError, CounterPage, FlowFile};
 
 use super::Check;
 
 pub(super) fn checks() -> Vec<Check> {
     let shared = CounterPage::create().map(drop);
-    vec![null(Path::new("/dev/null")), memory(shared)]
+    vec![
+        null(Path::new("/dev/null")),
+        memory(shared),
+        pace(FlowFile::check()),
+    ]
 }
 
 /// By its number the provider knows the device, and libibverbs and librdmacm open it to read and to
@@ -51,6 +55,20 @@ fn memory(made: Result<(), ControlError>) -> Check {
     }
 }
 
+/// Where the daemon of an address and programs count what is on its way.
+fn pace(made: Result<(), ControlError>) -> Check {
+    const NAME: &str = "/dev/shm";
+    match made {
+        Ok(()) => Check::ok(NAME, "has room for the counters of UC and UD"),
+        Err(error) => Check::note(
+            NAME,
+            error.to_string(),
+            "UC and UD are paced by the clock without: see `df /dev/shm`; containers get more by \
+             --shm-size",
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,5 +100,17 @@ mod tests {
         let check = memory(Err(refused));
         assert_eq!(check.state, State::Bad);
         assert!(check.advice.contains("memfd_create"), "{check:?}");
+    }
+
+    #[test]
+    fn shared_memory_that_is_full_is_told() {
+        assert_eq!(pace(Ok(())).state, State::Ok);
+        let full = ControlError::Io {
+            what: "creating the counters of an address",
+            source: io::Error::from_raw_os_error(libc::ENOSPC),
+        };
+        let check = pace(Err(full));
+        assert_eq!(check.state, State::Note);
+        assert!(check.found.contains("No space left"), "{check:?}");
     }
 }

@@ -1,8 +1,8 @@
 //! Group `robust`: killed processes and hostile datagrams; unusual surroundings are in
 //! `surroundings`, what strangers may try in `strangers` and, at counters, in `counters`, whose
 //! directory it is in `owners`, other users in `trust`, limits in `limits`, stopped peers in
-//! `pauses`, networks that lose packets in `losses`, and that mark them in `marks`; commands that
-//! are interrupted in `interrupted`.
+//! `pauses`, networks that lose packets in `losses`, and that mark them in `marks`; no room for
+//! counters in `shared_memory`; commands that are interrupted in `interrupted`.
 
 mod builds;
 mod counters;
@@ -12,6 +12,7 @@ mod losses;
 mod marks;
 mod owners;
 mod pauses;
+mod shared_memory;
 mod strangers;
 mod surroundings;
 mod trust;
@@ -60,6 +61,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(trust::cases());
     cases.extend(limits::cases());
     cases.extend(pauses::cases());
+    cases.extend(shared_memory::cases());
     cases.extend(losses::cases());
     cases.extend(marks::cases());
     cases.extend(builds::cases());
