@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-/* What programs rarely ask of umad: registration of the second kind and its flags, RMPP in the program's own hands, and a blocking
- * open of issm. Run on a port that has a LID; prints one line and exits with 0 if all is as with the kernel. */
+/* What programs rarely ask of umad: registration of the second kind and its flags, RMPP in the program's own hands, a blocking
+ * open of issm, and a blocking read whose thread is cancelled. Run on a port that has a LID; prints one line and exits with 0 if all is as with the kernel. */
 #include "umad_check.h"
 
 #include <fcntl.h>
 #include <infiniband/umad.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -85,6 +86,26 @@ static void issm(const char *path)
 	close(held);
 }
 
+static void *read_one(void *file)
+{
+	char umad[512];
+
+	return read(*(int *)file, umad, sizeof(umad)) < 0 ? NULL : file;
+}
+
+/* A read that waits is a cancellation point. */
+static void cancelled(int fd)
+{
+	pthread_t reader;
+	void *result;
+
+	CHECK(fcntl(fd, F_SETFL, 0) == 0);
+	CHECK(pthread_create(&reader, NULL, read_one, &fd) == 0);
+	usleep(100000);
+	CHECK(pthread_cancel(reader) == 0);
+	CHECK(pthread_join(reader, &result) == 0 && result == PTHREAD_CANCELED);
+}
+
 int main(void)
 {
 	struct umad_reg_attr attr = wanted(1u << 7);
@@ -107,6 +128,7 @@ int main(void)
 	CHECK(umad_unregister(fd, agent) == 0);
 	CHECK(umad_register2(fd, &attr, &agent) == 0);
 	CHECK(umad_get_issm_path(port.ca_name, 1, path, sizeof(path)) == 0);
+	cancelled(fd);
 	umad_close_port(fd);
 	issm(path);
 	puts("ok");

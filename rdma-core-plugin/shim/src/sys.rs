@@ -11,6 +11,7 @@ pub(crate) use lent::Lent;
 pub(crate) use path::PathBuffer;
 pub(crate) use socket::*;
 
+use crate::next::call_next;
 use libc::{c_char, c_int, c_long, c_void, iovec, msghdr, stat};
 use std::ffi::CStr;
 use std::mem::{MaybeUninit, size_of};
@@ -195,11 +196,12 @@ pub(crate) fn is_abandoned(fd: c_int, wait: Duration) -> bool {
     n == 1 && poll.revents & libc::POLLHUP != 0
 }
 
-/// Waits, or until a signal comes.
+/// Waits, or until a signal comes. A thread that is cancelled ends here, as in the call of the
+/// program's that this is part of: nobody who calls this has anything locked, or to drop.
 pub(crate) fn sleep(time: Duration) {
     let time = timespec(time);
-    // SAFETY: a time, and nobody asks how much of it is left.
-    unsafe { libc::syscall(libc::SYS_nanosleep, &raw const time, 0usize) };
+    call_next!(nanosleep(&raw const time => *const libc::timespec,
+        null_mut() => *mut libc::timespec) -> c_int, -1);
 }
 
 fn timespec(time: Duration) -> libc::timespec {

@@ -184,7 +184,8 @@ const PROMPT: u32 = 8;
 const GONE: Duration = Duration::from_millis(500);
 
 /// OpenSM reads on and on then, and writes a line about each read: gigabytes in minutes. Its
-/// descriptors do not block, as all of libibumad's; but there is nothing else to come.
+/// descriptors do not block, as all of libibumad's; but there is nothing else to come. Where it
+/// leaves, it cancels the thread that reads, which has to end here: elsewhere it has the log locked.
 #[cold]
 fn linger() {
     static FAILED: AtomicU32 = AtomicU32::new(0);
@@ -213,12 +214,9 @@ pub(crate) unsafe fn read(
     }
 
     loop {
-        // With MSG_TRUNC the length is the datagram's own, whatever fits; the second receive takes
-        // it off the queue.
-        let peek = libc::MSG_PEEK | libc::MSG_TRUNC;
-
+        // The second receive takes it off the queue.
         // SAFETY: as the caller promises.
-        let len = match unsafe { sys::receive_raw(fd, buffer, room, peek) } {
+        let len = match unsafe { sys::peek_raw(fd, buffer, room) } {
             Ok(0) => {
                 linger();
                 return Some(Err(libc::EIO));

@@ -239,3 +239,16 @@ pub(crate) unsafe fn receive_raw(
     let n = unsafe { libc::syscall(libc::SYS_recvfrom, fd, base, len, flags, 0usize, 0usize) };
     usize::try_from(n).map_err(|_| errno())
 }
+
+/// The same, where the program may wait: a thread that is cancelled ends here, as in
+/// [`wait_for_message`]. What it was about to receive stays, for others.
+///
+/// # Safety
+/// As [`receive_raw`].
+pub(crate) unsafe fn peek_raw(fd: c_int, base: *mut c_void, len: usize) -> Result<usize, c_int> {
+    // With MSG_TRUNC the length is the datagram's own, whatever fits.
+    let flags = libc::MSG_PEEK | libc::MSG_TRUNC;
+    let n = call_next!(recvfrom(fd => c_int, base => *mut c_void, len => size_t, flags => c_int,
+        null_mut() => *mut sockaddr, null_mut() => *mut socklen_t) -> ssize_t, -1);
+    usize::try_from(n).map_err(|_| errno())
+}

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::harness::case::Stop;
+use crate::harness::case::{Ending, Stop};
 use crate::harness::process::Running;
 use crate::lab::subnet::LIMIT;
 use rustix::process::Signal;
@@ -53,10 +53,14 @@ impl Manager {
         self.running.signal(Signal::HUP);
     }
 
-    /// Asks it to leave.
-    pub(crate) fn stop(self) {
+    /// Asks it to leave, which it has to do.
+    pub(crate) fn stop(self) -> Ending {
         self.running.signal(Signal::TERM);
-        self.running.finish(LIMIT);
+        let finished = self.running.finish(LIMIT);
+        match finished.status {
+            Some(_) => Ok(()),
+            None => Err(Stop::with("OpenSM does not leave", &[&finished])),
+        }
     }
 }
 

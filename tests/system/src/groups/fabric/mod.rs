@@ -383,8 +383,7 @@ fn eight(lab: &mut Lab, engine: &str) -> Ending {
     subnet.pair((1, 6), &["ibv_rc_pingpong", "-n", "300"], lab.port())?;
     subnet.pair((6, 2), &["ib_write_bw", "-F", "-n", "200"], lab.port())?;
     rdma_cm::rping(&mut subnet, (2, 7), lab.port())?;
-    manager.stop();
-    Ok(())
+    manager.stop()
 }
 
 /// Of two subnet managers one is master; when it dies, the other takes over.

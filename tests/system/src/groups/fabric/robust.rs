@@ -37,7 +37,8 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// OpenSM reads on whatever a read comes to, and writes a line each time. It is not to fill a disk.
+/// OpenSM reads on whatever a read comes to, and writes a line each time. It is not to fill a disk,
+/// and to leave when it is asked to: its thread that reads is cancelled then, where it waits.
 fn outlived(lab: &mut Lab) -> Ending {
     /// A line about a read that failed.
     const LINE: &str = "ERR 5404";
@@ -51,8 +52,7 @@ fn outlived(lab: &mut Lab) -> Ending {
     std::thread::sleep(Duration::from_secs(2));
     let lines = manager.count(LINE);
     expect(lines <= MOST, || format!("{lines} lines in two seconds"))?;
-    manager.stop();
-    Ok(())
+    manager.stop()
 }
 
 /// Data goes on while QP0 and QP1 of one end are flooded; neither does the port go down, nor do its
@@ -143,8 +143,7 @@ fn strangers(lab: &mut Lab) -> Ending {
     })?;
     subnet.expect(0, &["ibstat"], &[ACTIVE, "Base lid: 2"])?;
     strangers_data(&mut subnet, &stranger, lab.port())?;
-    manager.stop();
-    Ok(())
+    manager.stop()
 }
 
 /// The same with packets for the queue pair of a transfer that is going on: it is the program's
@@ -225,7 +224,7 @@ fn circle(lab: &mut Lab) -> Ending {
         .lines()
         .find_map(|l| l.trim().strip_prefix("Base lid: "));
     let lid: u16 = lid.and_then(|lid| lid.parse().ok()).unwrap_or_default();
-    manager.stop();
+    manager.stop()?;
 
     // Ports 3 and 4 of both switches are cabled to each other: out by 3, back by 4.
     let (key, mut exit) = (format!("0x{lid:04x} "), "");
