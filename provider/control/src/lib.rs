@@ -6,6 +6,7 @@
 
 pub mod capabilities;
 pub mod capture;
+pub mod children;
 mod client;
 mod counters;
 pub mod datagram;

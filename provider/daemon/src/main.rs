@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{CommandFactory, Parser};
-use ferroce_control::{CongestionControl, RuntimeDir, udp};
+use ferroce_control::{CongestionControl, RuntimeDir, children, udp};
 use ferroce_fabric::link::Cable;
 use ferroced::config::{AddrSpec, LinkLayer, MAX_STRETCH, RECEIVE_BUFFERS};
 use ferroced::log::Log;
@@ -166,6 +166,7 @@ impl Arguments {
 const SECTION: u8 = 8;
 
 fn main() -> ExitCode {
+    children::are_waited_for();
     let arguments = Arguments::parse();
     if let Err(error) = arguments.check() {
         let kind = clap::error::ErrorKind::ValueValidation;

@@ -29,9 +29,10 @@ use std::process::ExitCode;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
-use ferroce_control::RuntimeDir;
+use ferroce_control::{RuntimeDir, children};
 
 fn main() -> ExitCode {
+    children::are_waited_for();
     let arguments = Arguments::parse();
     let dir = RuntimeDir::resolve(arguments.runtime_dir.as_deref());
     let result = match arguments.command {

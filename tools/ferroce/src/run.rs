@@ -4,7 +4,7 @@ use std::env;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-use ferroce_control::{Client, ControlError, RuntimeDir};
+use ferroce_control::{Client, ControlError, RuntimeDir, children};
 use rustix::io::{Errno, FdFlags};
 use rustix::process::Resource;
 
@@ -47,6 +47,7 @@ pub(crate) fn run(dir: &RuntimeDir, run: &Run) -> Result<ExitCode, Error> {
         eprintln!("ferroce: {warning}");
     }
 
+    children::are_as_inherited();
     let source = Command::new(program)
         .envs(options.map(|options| ("TSAN_OPTIONS", options)))
         .args(arguments)

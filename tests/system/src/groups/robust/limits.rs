@@ -1,5 +1,5 @@
 //! Group `robust`, continued: limits. A daemon's log has one, and programs work within those of
-//! their shell or are told which they lack.
+//! their shell or are told which they lack. So it is with signals that who starts them ignores.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -18,6 +18,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("robust/the log of a daemon is bounded", long_log),
         Case::new("robust/limit of the size of files", file_size),
         Case::new("robust/limit of open files", open_files),
+        Case::new("robust/SIGCHLD ignored", children_ignored),
     ]
 }
 
@@ -105,4 +106,46 @@ fn open_files(lab: &mut Lab) -> Ending {
     let up = limited(&host, "ulimit -n 16", &["up", "--addr", "127.0.0.1"]);
     let few = process::run(up, &dir, "few", SOON)?;
     refused(&few, &["ulimit -n"])
+}
+
+/// Where nobody is told of children that have ended, the daemon starts and says what keeps it from
+/// that; a program inherits what it would without.
+fn children_ignored(lab: &mut Lab) -> Ending {
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let mut host = Host::new(lab.programs(), "127.0.0.1", None)?;
+    let ignoring = |words: &[&str]| {
+        let ferroce = host.ferroce();
+        let mut command = host.plain("env");
+        command
+            .arg("--ignore-signal=CHLD")
+            .arg(ferroce.get_program())
+            .args(ferroce.get_args())
+            .args(words);
+        command
+    };
+    let elsewhere = ignoring(&["up", "--addr", "192.0.2.1"]);
+    refused(&process::run(elsewhere, &dir, "no", SOON)?, &["192.0.2.1"])?;
+    well(&process::run(
+        ignoring(&["up", "--addr", "127.0.0.1"]),
+        &dir,
+        "up",
+        SOON,
+    )?)?;
+
+    let ignored = ["run", "--", "grep", "SigIgn", "/proc/self/status"];
+    let mut told = host.ferroce();
+    told.args(ignored);
+    let told = process::run(told, &dir, "told", SOON)?;
+    let untold = process::run(ignoring(&ignored), &dir, "untold", SOON)?;
+    host.down()?;
+    // Of the set the bit of SIGCHLD, 17.
+    for (finished, bit) in [(told, 0), (untold, 1)] {
+        let set = finished.out.trim_start_matches("SigIgn:").trim();
+        let set = u64::from_str_radix(set, 16).unwrap_or_default();
+        if !finished.success() || set >> 16 & 1 != bit {
+            return Err(Stop::with("SIGCHLD is not as inherited", &[&finished]));
+        }
+    }
+    Ok(())
 }
