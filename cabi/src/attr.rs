@@ -28,6 +28,8 @@ pub struct ibv_gid_entry {
     pub ndev_ifindex: u32,
 }
 
+/// `IBV_GID_TYPE_IB`.
+pub const IBV_GID_TYPE_IB: u32 = 0;
 /// `IBV_GID_TYPE_ROCE_V2`.
 pub const IBV_GID_TYPE_ROCE_V2: u32 = 2;
 

@@ -201,6 +201,17 @@ pub type shim_has_events = unsafe extern "C" fn(libc::c_int);
 /// The symbol of [`shim_has_events`].
 pub const SHIM_HAS_EVENTS: &std::ffi::CStr = c"ferroce_shim_has_events";
 
+/// The provider's function that the shim calls when somebody asks for an entry of a port's GID
+/// table: `(cmd_fd, port, index, entry)`, with the descriptor of the context's device file. Returns
+/// 0 with the entry, of zeros if there is nothing, or an errno (`EINVAL`: there is no such port or
+/// index); -1 where the context is none of the provider's.
+pub type query_gid =
+    unsafe extern "C" fn(libc::c_int, u32, u32, *mut crate::ibv_gid_entry) -> libc::c_int;
+/// A function that the shim exports to the provider, by which it is told of [`query_gid`].
+pub type shim_query_gid = unsafe extern "C" fn(query_gid);
+/// The symbol of [`shim_query_gid`].
+pub const SHIM_QUERY_GID: &std::ffi::CStr = c"ferroce_shim_query_gid";
+
 /// The provider's function that the shim calls when somebody looks through a directory, as every
 /// libibverbs does before it has its drivers loaded.
 pub type before_search = unsafe extern "C" fn();

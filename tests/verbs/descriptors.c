@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
 // Programs whose descriptors, threads and root are not as they were when the device was opened: the
-// first thread has ended, a thread has descriptors of its own, there is no /proc, or all descriptors
-// are closed and their numbers are those of other files.
+// first thread has ended, a thread has descriptors of its own, there is no /proc, all descriptors
+// are closed and their numbers are those of other files, or no file can be opened any more.
 
 #include "endpoint.h"
 
@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -135,6 +136,54 @@ static void no_proc(void)
 	CHECK_EQ(ibv_close_device(context), 0);
 }
 
+// As it was when there were files.
+static void has_gids(struct ibv_context *context, const struct ibv_gid_entry *wanted)
+{
+	struct ibv_gid_entry entry, table[256];
+	union ibv_gid gid;
+	bool found = false;
+	ssize_t n;
+
+	CHECK(!ibv_query_gid(context, 1, gid_index(), &gid), "ibv_query_gid: %s", strerror(errno));
+	CHECK(!memcmp(&gid, &wanted->gid, sizeof(gid)), "another GID");
+	CHECK_EQ(ibv_query_gid_ex(context, 1, gid_index(), &entry, 0), 0);
+	CHECK(!memcmp(&entry, wanted, sizeof(entry)), "another entry");
+	n = ibv_query_gid_table(context, table, 256, 0);
+	CHECK(n > 0, "ibv_query_gid_table: %zd", n);
+	for (ssize_t i = 0; i < n; i++)
+		found |= !memcmp(&table[i], wanted, sizeof(*wanted));
+	CHECK(found, "GID %u is not in the table", gid_index());
+	CHECK_EQ(ibv_query_gid_ex(context, 1, 9999, &entry, 0), EINVAL);
+	CHECK_EQ(ibv_query_gid_ex(context, 9, 0, &entry, 0), EINVAL);
+}
+
+// The kernel answers on the open device file, whatever paths lead to, for whoever asks.
+static void no_files(void)
+{
+	struct ibv_context *context = open_device();
+	char empty[] = "/tmp/ferroce-root-XXXXXX";
+	struct ibv_gid_entry entry;
+	struct rlimit limit, none;
+	int refused;
+
+	CHECK_EQ(ibv_query_gid_ex(context, 1, gid_index(), &entry, 0), 0);
+	has_gids(context, &entry);
+	CHECK(!getrlimit(RLIMIT_NOFILE, &limit), "getrlimit: %s", strerror(errno));
+	none = (struct rlimit){.rlim_cur = 3, .rlim_max = limit.rlim_max};
+	CHECK(!setrlimit(RLIMIT_NOFILE, &none), "setrlimit: %s", strerror(errno));
+	has_gids(context, &entry);
+	CHECK(!setrlimit(RLIMIT_NOFILE, &limit), "setrlimit: %s", strerror(errno));
+	if (geteuid() == 0) {
+		CHECK(mkdtemp(empty), "mkdtemp: %s", strerror(errno));
+		refused = chroot(empty);
+		CHECK(!refused && !chdir("/"), "chroot: %s", strerror(errno));
+		has_gids(context, &entry);
+		CHECK(!setgid(65534) && !setuid(65534), "setuid: %s", strerror(errno));
+		has_gids(context, &entry);
+	}
+	CHECK_EQ(ibv_close_device(context), 0);
+}
+
 enum { FILES = 100 };
 
 // Opens the device, closes all descriptors and opens files. What has become of those is the exit
@@ -182,4 +231,4 @@ static void all_closed(void)
 }
 
 #define T(name) {#name, name, 0}
-PROGRAM(T(first_thread_ended), T(own_descriptors), T(no_proc), T(all_closed))
+PROGRAM(T(first_thread_ended), T(own_descriptors), T(no_proc), T(no_files), T(all_closed))

@@ -3,6 +3,7 @@
 mod clock;
 mod control;
 mod faults;
+mod gids;
 mod hosts;
 mod introductions;
 mod lanes;
@@ -12,7 +13,6 @@ mod shared;
 mod sockets;
 
 use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
@@ -25,6 +25,7 @@ use ferroce_transport::{AtomicTime, QpAttr, QpAttrMask};
 use parking_lot::{Mutex, RwLock};
 
 use self::control::Control;
+pub use self::gids::Gid;
 use self::hosts::Hosts;
 use self::lanes::Lanes;
 pub(crate) use self::shared::Tables;
@@ -311,22 +312,6 @@ impl Hca {
         self.loopback
     }
 
-    /// The used entries of the GID table.
-    pub fn gids(&self) -> Vec<GidEntry> {
-        self.gids.read().clone()
-    }
-
-    pub(crate) fn gid(&self, index: u8) -> Result<GidEntry> {
-        let gids = self.gids.read();
-        let entry = gids.iter().find(|g| g.index == u16::from(index)).cloned();
-        entry.ok_or(Error::Invalid("sgid_index: no such entry in the GID table"))
-    }
-
-    /// Whether an address is one of the port's.
-    pub(crate) fn has_address(&self, ip: IpAddr) -> bool {
-        self.gids.read().iter().any(|g| g.addr == ip)
-    }
-
     /// Whether sockets may be given runs.
     pub fn cuts_runs(&self) -> bool {
         self.gso
@@ -342,7 +327,8 @@ impl Hca {
     }
 
     /// Whether this is the parent's, in a forked child.
-    pub(crate) fn is_inherited(&self) -> bool {
+    /// Whether this is a forked child, whose parent the device is.
+    pub fn is_inherited(&self) -> bool {
         self.generation != forks::count()
     }
 

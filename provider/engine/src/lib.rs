@@ -33,7 +33,7 @@ mod tuning;
 mod verbs;
 
 pub use error::{Error, Result};
-pub use hca::Hca;
+pub use hca::{Gid, Hca};
 pub use instrument::latency::Histogram;
 pub use instrument::watch::{Call, Made};
 pub use memory::paging::OdpCaps;

@@ -22,6 +22,7 @@ mod cq_ex;
 mod device;
 mod direct;
 mod dm;
+mod gids;
 mod guard;
 mod import;
 mod libibverbs;
@@ -63,6 +64,7 @@ extern "C" fn constructor() {
         stand_in::begin();
         before_read::register();
         channels::register();
+        gids::register();
         before_search::register();
     });
 }

@@ -6,7 +6,7 @@
 
 use crate::completions;
 use crate::descriptors;
-use crate::gid::Device;
+use crate::gid;
 use crate::sys;
 use ferroce_cabi::ibv_gid;
 use ferroce_cabi::ibv_gid_entry;
@@ -104,8 +104,12 @@ pub(crate) unsafe fn ioctl(fd: c_int, uverbs: u16, request: *mut c_void) -> Resu
     };
 
     match (header.object_id, header.method_id) {
-        (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY) => gid_entry(uverbs, &mut attributes),
-        (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE) => gid_table(uverbs, &mut attributes),
+        (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY) => {
+            gid_entry(fd, uverbs, &mut attributes)
+        }
+        (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE) => {
+            gid_table(fd, uverbs, &mut attributes)
+        }
         (UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC) => {
             async_event(fd, &mut attributes)
         }
@@ -210,7 +214,7 @@ unsafe fn put(entry: &ibv_gid_entry, slot: *mut u8, size: usize) {
     }
 }
 
-fn gid_entry(uverbs: u16, attributes: &mut Attributes) -> Result<(), c_int> {
+fn gid_entry(fd: c_int, uverbs: u16, attributes: &mut Attributes) -> Result<(), c_int> {
     let port = attributes.value(UVERBS_ATTR_QUERY_GID_ENTRY_PORT)?;
     let index = attributes.value(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX)?;
     let (slot, size) = attributes.buffer(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY)?;
@@ -218,12 +222,11 @@ fn gid_entry(uverbs: u16, attributes: &mut Attributes) -> Result<(), c_int> {
         return Err(libc::EINVAL);
     }
 
-    let device = Device::of_uverbs(uverbs).ok_or(libc::ENODEV)?;
     let (Ok(port), Ok(index)) = (u32::try_from(port), u32::try_from(index)) else {
         return Err(libc::EINVAL);
     };
 
-    let entry = device.entry(port, index).ok_or(libc::EINVAL)?;
+    let entry = gid::entry(fd, uverbs, port, index)?;
     if entry.gid == ibv_gid::default() {
         return Err(libc::ENODATA);
     }
@@ -234,7 +237,7 @@ fn gid_entry(uverbs: u16, attributes: &mut Attributes) -> Result<(), c_int> {
     Ok(())
 }
 
-fn gid_table(uverbs: u16, attributes: &mut Attributes) -> Result<(), c_int> {
+fn gid_table(fd: c_int, uverbs: u16, attributes: &mut Attributes) -> Result<(), c_int> {
     let size = usize::try_from(attributes.value(UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE)?)
         .map_err(|_| libc::EINVAL)?;
     if attributes.value(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS)? != 0 || size == 0 {
@@ -247,12 +250,15 @@ fn gid_table(uverbs: u16, attributes: &mut Attributes) -> Result<(), c_int> {
         return Err(libc::EINVAL);
     }
 
-    let device = Device::of_uverbs(uverbs).ok_or(libc::ENODEV)?;
     let mut n = 0;
-    for port in (1..=u32::from(u8::MAX)).take_while(|port| device.has_port(*port)) {
+    // A table has an entry at least, used or not.
+    'ports: for port in 1.. {
         for index in 0.. {
-            let Some(entry) = device.entry(port, index) else {
-                break;
+            let entry = match gid::entry(fd, uverbs, port, index) {
+                Ok(entry) => entry,
+                Err(libc::EINVAL) if index == 0 => break 'ports,
+                Err(libc::EINVAL) => break,
+                Err(errno) => return Err(errno),
             };
             if entry.gid == ibv_gid::default() {
                 continue;

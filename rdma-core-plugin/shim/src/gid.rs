@@ -1,27 +1,58 @@
-//! Reading the GID table of a device from the image, which ferroced keeps in step with the host's
-//! addresses.
+//! The GID tables of a device, of which the provider knows. Without it they are read from the image,
+//! which ferroced keeps in step with the host's addresses, as long as the process finds its files.
 
 use crate::image::IMAGE;
 use crate::sys::{self, PathBuffer};
-use ferroce_cabi::{IBV_GID_TYPE_ROCE_V2, ibv_gid, ibv_gid_entry};
+use crate::told::Told;
+use ferroce_cabi::uverbs::query_gid;
+use ferroce_cabi::{IBV_GID_TYPE_IB, IBV_GID_TYPE_ROCE_V2, ibv_gid, ibv_gid_entry};
+use libc::c_int;
 use std::ffi::CStr;
 
 /// `IBV_GID_TYPE_IB` and `IBV_GID_TYPE_ROCE_V1` share their name in sysfs; on Ethernet it is the
 /// latter.
 const IBV_GID_TYPE_ROCE_V1: u32 = 1;
-const IBV_GID_TYPE_IB: u32 = 0;
 /// Among how many devices a GID is looked for.
 const DEVICES: u16 = 32;
 
+static QUERY: Told<query_gid> = Told::nothing();
+
+/// For the provider: see [`ferroce_cabi::uverbs::shim_query_gid`].
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, allow(dead_code))]
+pub(crate) extern "C" fn ferroce_shim_query_gid(function: query_gid) {
+    QUERY.tell(function);
+}
+
+/// An entry of the table of a port of `uverbsN`, whose file is open there, with a GID of zeros if
+/// it is empty. The error is an errno; `EINVAL`: there is no such port or index.
+pub(crate) fn entry(fd: c_int, uverbs: u16, port: u32, index: u32) -> Result<ibv_gid_entry, c_int> {
+    let mut entry = ibv_gid_entry::default();
+    let said = match QUERY.function() {
+        // SAFETY: it takes any descriptor and numbers, and the place of an entry.
+        Some(function) => unsafe { function(fd, port, index, &raw mut entry) },
+        None => -1,
+    };
+    match said {
+        0 => Ok(entry),
+        1.. => Err(said),
+        // As in a forked child, whose parent's the device is.
+        _ => {
+            let device = Device::of_uverbs(uverbs).ok_or(libc::ENODEV)?;
+            device.entry(port, index).ok_or(libc::EINVAL)
+        }
+    }
+}
+
 /// A device of the image, by its directory in `/sys/class/infiniband`.
-pub(crate) struct Device {
+struct Device {
     name: [u8; 64],
     len: usize,
 }
 
 impl Device {
     /// The device behind `uverbsN`.
-    pub(crate) fn of_uverbs(number: u16) -> Option<Device> {
+    fn of_uverbs(number: u16) -> Option<Device> {
         let mut path = class(b"/sys/class/infiniband_verbs/uverbs")?;
         path.push_number(number.into());
         path.push(b"/ibdev");
@@ -42,7 +73,7 @@ impl Device {
     }
 
     /// One entry; `None` if the port or the index does not exist. An empty entry has a GID of zero.
-    pub(crate) fn entry(&self, port: u32, index: u32) -> Option<ibv_gid_entry> {
+    fn entry(&self, port: u32, index: u32) -> Option<ibv_gid_entry> {
         let mut text = [0; 64];
         let mut read = |directory: &[u8]| -> Option<([u8; 64], usize)> {
             let mut path = self.port(port)?;
@@ -107,7 +138,7 @@ impl Device {
     }
 
     /// Is there such a port?
-    pub(crate) fn has_port(&self, port: u32) -> bool {
+    fn has_port(&self, port: u32) -> bool {
         let mut state = [0; 32];
         let Some(mut path) = self.port(port) else {
             return false;
