@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 static struct ibv_context *context;
 static struct ibv_device_attr device;
@@ -258,6 +259,66 @@ static void file_descriptors(void)
 	CHECK_EQ(ibv_destroy_cq(cq), 0);
 }
 
+enum { FILES = 64 };
+
+// Takes all descriptors that there are.
+static int take_all(int files[FILES])
+{
+	int count = 0;
+
+	while (count < FILES && (files[count] = open("/dev/null", O_RDONLY)) >= 0)
+		count++;
+	CHECK(count < FILES && errno == EMFILE, "%d files: %s", count, strerror(errno));
+	return count;
+}
+
+static int count_free(void)
+{
+	int files[FILES], count = take_all(files);
+
+	for (int i = 0; i < count; i++)
+		close(files[i]);
+	return count;
+}
+
+// Connecting takes descriptors. Who has too few is told so, loses none by trying again, and connects
+// once there are.
+static void connecting_without_descriptors(void)
+{
+	struct endpoint *a = open_endpoint(&(struct options){0});
+	struct endpoint *b = open_endpoint(&(struct options){0});
+	struct address to_a = address_of(a), to_b = address_of(b);
+	int files[FILES], count, error, free, tries = 0;
+	struct rlimit limit;
+
+	CHECK_EQ(modify_to_init(a), 0);
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = FILES;
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	count = take_all(files);
+	while ((error = modify_to_rtr(a, &to_b, NULL)) != 0) {
+		CHECK(error == EMFILE && errno == EMFILE, "after %d tries: %s", tries, strerror(error));
+		// What the device has got by now it keeps for the next try.
+		free = count_free();
+		for (int again = 0; again < 3; again++)
+			CHECK_EQ(modify_to_rtr(a, &to_b, NULL), EMFILE);
+		CHECK_EQ(count_free(), free);
+		CHECK(count > 0, "not after %d tries", tries);
+		close(files[--count]);
+		tries++;
+	}
+	CHECK(tries > 0, "nothing was missed");
+	while (count > 0)
+		close(files[--count]);
+	CHECK_EQ(modify_to_rts(a, NULL), 0);
+	connect_endpoint(b, &to_a, NULL);
+	CHECK_EQ(post_recv(b, 1, 0, 64), 0);
+	CHECK_EQ(post(a, 2, IBV_WR_SEND, 0, 64, NULL, 0, IBV_SEND_SIGNALED), 0);
+	expect_wc(b->recv_cq, 1, IBV_WC_SUCCESS);
+	expect_wc(a->send_cq, 2, IBV_WC_SUCCESS);
+}
+
 #define T(name) {#name, name, 120}
 PROGRAM(T(protection_domains), T(address_handles), T(memory_windows), T(memory_regions), T(completion_queues),
-	T(shared_receive_queues), T(multicast_groups), T(queue_pairs_of_a_group), T(xrc_domains), T(file_descriptors))
+	T(shared_receive_queues), T(multicast_groups), T(queue_pairs_of_a_group), T(xrc_domains), T(file_descriptors),
+	T(connecting_without_descriptors))

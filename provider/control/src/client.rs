@@ -243,7 +243,7 @@ impl Client {
                     }
                 }
                 Err(ReceiveError::WouldBlock) => return None,
-                Err(ReceiveError::TooLong) => {}
+                Err(ReceiveError::TooLong | ReceiveError::NoDescriptors) => {}
                 Err(ReceiveError::Closed | ReceiveError::Os(_)) => self.queue(Event::Shutdown),
             }
         }
@@ -312,10 +312,12 @@ impl Client {
                     return Err(ControlError::Closed);
                 }
                 Err(ReceiveError::TooLong) => {
-                    return Err(ControlError::Malformed(
-                        "it is too long, or has more descriptors than this process may have (`ulimit -n`)"
-                            .into(),
-                    ));
+                    return Err(ControlError::Malformed("it is too long".into()));
+                }
+                Err(ReceiveError::NoDescriptors) => {
+                    return Err(ControlError::io(
+                        "ferroced hands descriptors over, of which this process may have no more (`ulimit -n`)",
+                    )(Errno::MFILE));
                 }
                 Err(ReceiveError::Os(errno)) => {
                     return Err(ControlError::io("receiving from ferroced")(errno));

@@ -32,6 +32,9 @@ pub enum ReceiveError {
     Closed,
     /// The datagram was longer than [`MAX_MESSAGE`] or had too many descriptors, and is lost.
     TooLong,
+    /// It came with more descriptors than this process may have (`ulimit -n`), and is lost with all
+    /// of them.
+    NoDescriptors,
     /// The system call failed.
     Os(Errno),
 }
@@ -114,11 +117,15 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8], wait: Wait) -> Result<Datag
         }
     }
 
-    if message
-        .flags
-        .intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC)
-    {
+    if message.flags.contains(ReturnFlags::TRUNC) {
         return Err(ReceiveError::TooLong);
+    }
+    if message.flags.contains(ReturnFlags::CTRUNC) {
+        // There was room for so many: the kernel took those that it could make.
+        return Err(match fds.len() {
+            MAX_FDS => ReceiveError::TooLong,
+            _ => ReceiveError::NoDescriptors,
+        });
     }
 
     if message.bytes == 0 {

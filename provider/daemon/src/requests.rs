@@ -111,7 +111,7 @@ impl Clients {
             let verdict = match session.receive(buffer) {
                 Ok(datagram) => self.answer(id, &buffer[..datagram.len], adapter, rdma_cm),
                 Err(ReceiveError::WouldBlock) => return,
-                Err(ReceiveError::TooLong) => self.complain(
+                Err(ReceiveError::TooLong | ReceiveError::NoDescriptors) => self.complain(
                     id,
                     "the message is too long or carries too many descriptors",
                 ),

@@ -172,7 +172,7 @@ pub(super) fn turn(
         Ok(datagram) => datagram,
         Err(ReceiveError::WouldBlock) => return Ok(()),
         // As by the kernel, what is too long is not understood.
-        Err(ReceiveError::TooLong) => return Ok(()),
+        Err(ReceiveError::TooLong | ReceiveError::NoDescriptors) => return Ok(()),
         Err(ReceiveError::Closed) => return Err(Errno::PIPE),
         Err(ReceiveError::Os(errno)) => return Err(errno),
     };

@@ -57,7 +57,7 @@ impl Server {
                 Err(_) => complain(session),
             },
             Err(ReceiveError::WouldBlock) => return Served::Nothing,
-            Err(ReceiveError::TooLong) => complain(session),
+            Err(ReceiveError::TooLong | ReceiveError::NoDescriptors) => complain(session),
             Err(ReceiveError::Closed | ReceiveError::Os(_)) => {}
         }
 
