@@ -1,7 +1,7 @@
 //! Why a daemon could not start or had to stop, in words that a user can act on.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use ferroce_control::ControlError;
@@ -48,7 +48,7 @@ pub enum DaemonError {
         holder: String,
     },
     /// An address that was asked for is not this host's.
-    #[error("{address} is not an address of this host (`ip address` lists them)")]
+    #[error("{address} is not an address of this host ({})", where_to_look(.address))]
     NoSuchAddress {
         /// The address.
         address: String,
@@ -119,6 +119,17 @@ impl DaemonError {
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { path, source }
+    }
+}
+
+/// What to do about an address that this host does not have.
+fn where_to_look(address: &str) -> &'static str {
+    match address.parse::<Ipv4Addr>() {
+        // As long as that interface is up it has all of them.
+        Ok(ip) if ip.is_loopback() => {
+            "the loopback interface is down, as in a new network namespace: `ip link set lo up`"
+        }
+        _ => "`ip address` lists them",
     }
 }
 

@@ -2,7 +2,7 @@
 //! `surroundings`, what strangers may try in `strangers` and, at counters, in `counters`, whose
 //! directory it is in `owners`, other users in `trust`, limits in `limits`, stopped peers in
 //! `pauses`, networks that lose packets in `losses`, and that mark them in `marks`; no room for
-//! counters in `shared_memory`; commands that are interrupted in `interrupted`.
+//! counters in `shared_memory`, starts amid other trouble in `starts`; commands that are interrupted in `interrupted`.
 
 mod builds;
 mod counters;
@@ -13,6 +13,7 @@ mod marks;
 mod owners;
 mod pauses;
 mod shared_memory;
+mod starts;
 mod strangers;
 mod surroundings;
 mod trust;
@@ -61,6 +62,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(trust::cases());
     cases.extend(limits::cases());
     cases.extend(pauses::cases());
+    cases.extend(starts::cases());
     cases.extend(shared_memory::cases());
     cases.extend(losses::cases());
     cases.extend(marks::cases());
