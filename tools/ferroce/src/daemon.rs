@@ -1,6 +1,7 @@
 //! Starting and stopping `ferroced`.
 
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
@@ -20,25 +21,25 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) fn up(dir: &RuntimeDir, up: &Up) -> Result<ExitCode, Error> {
     let mut command = command(dir)?;
     for addr in &up.addr {
-        command.arg("--addr").arg(addr);
+        command.arg(option("--addr", addr));
     }
     for cable in &up.cable {
-        command.arg("--cable").arg(cable);
+        command.arg(option("--cable", cable));
     }
 
-    for (option, value) in [
+    for (name, value) in [
         ("--netdev", &up.netdev),
         ("--link-layer", &up.link_layer),
         ("--name", &up.name),
         ("--congestion", &up.congestion),
     ] {
         if let Some(value) = value {
-            command.arg(option).arg(value);
+            command.arg(option(name, value));
         }
     }
 
     if let Some(config) = &up.config {
-        command.arg("--config").arg(config);
+        command.arg(option("--config", config));
     }
     if let Some(seconds) = up.idle_exit {
         command.arg("--idle-exit").arg(seconds.to_string());
@@ -101,10 +102,10 @@ pub(crate) fn switch(dir: &RuntimeDir, switch: &Switch) -> Result<ExitCode, Erro
     let mut command = command(dir)?;
     command.arg("--switch").arg(switch.ports.to_string());
     for cable in &switch.cable {
-        command.arg("--cable").arg(cable);
+        command.arg(option("--cable", cable));
     }
     if let Some(name) = &switch.name {
-        command.arg("--name").arg(name);
+        command.arg(option("--name", name));
     }
     Err(Error::Exec {
         program: "ferroced".into(),
@@ -217,6 +218,14 @@ fn tell_of(client: &mut Client, died: bool) -> Result<(), Error> {
         eprintln!("ferroce: 127.0.0.1 is taken by another device; {name} is up{at}");
     }
     Ok(())
+}
+
+/// An option with its value, in one: a value may begin with a dash, as interfaces' names may.
+pub(crate) fn option(name: &str, value: impl AsRef<OsStr>) -> OsString {
+    let mut option = OsString::from(name);
+    option.push("=");
+    option.push(value);
+    option
 }
 
 pub(crate) fn command(dir: &RuntimeDir) -> Result<Command, Error> {

@@ -10,7 +10,7 @@ use super::arguments::Start;
 use super::manifest::Manifest;
 use super::place::RUNTIME;
 use super::{files, links};
-use crate::daemon;
+use crate::daemon::{self, option};
 use crate::error::Error;
 
 /// The device's runtime directory.
@@ -72,14 +72,14 @@ fn make_places() -> Result<(), Error> {
 fn command(manifest: &Manifest) -> Result<Command, Error> {
     let mut command = daemon::command(&runtime())?;
     command.env_remove("SYSFS_PATH");
-    command.arg("--group").arg(&manifest.group);
+    command.arg(option("--group", &manifest.group));
     // A machine's device stays, whatever a file of settings says for those of users.
     command.args(["--idle-exit", "0"]);
     for addr in &manifest.addr {
-        command.arg("--addr").arg(addr);
+        command.arg(option("--addr", addr));
     }
     if let Some(netdev) = &manifest.netdev {
-        command.arg("--netdev").arg(netdev);
+        command.arg(option("--netdev", netdev));
     }
     Ok(command)
 }
