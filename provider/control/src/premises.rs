@@ -59,9 +59,8 @@ impl Premises {
     fn try_take(path: &Path) -> Result<Option<Self>, Distrust> {
         let failed = |errno: Errno| Distrust::unusable(path, errno);
         let (parent, name) = trust::open_parent(path, true)?;
-        let made = match rustix::fs::mkdirat(&parent, &name, Mode::RWXU) {
-            Ok(()) => true,
-            Err(Errno::EXIST) => false,
+        let made = match trust::make_directory(&parent, &name, Mode::RWXU) {
+            Ok(made) => made,
             Err(errno) => {
                 return Err(Distrust::unusable(
                     path,
@@ -108,7 +107,7 @@ impl Premises {
                     Err(errno) => return Err(failed(errno)),
                 }
                 let new = flags | OFlags::CREATE | OFlags::EXCL;
-                match rustix::fs::openat(directory, MARKER, new, Mode::RUSR | Mode::WUSR) {
+                match open_or_make(directory, MARKER, new) {
                     Err(Errno::NOENT) => return Ok(None),
                     other => other.map_err(failed)?,
                 }
@@ -172,10 +171,7 @@ impl Premises {
     /// are not followed (`ELOOP`).
     pub fn directory(&self, name: &str, make: bool) -> Result<OwnedFd, Errno> {
         if make {
-            match rustix::fs::mkdirat(&self.directory, name, Mode::RWXU) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(errno) => return Err(errno),
-            }
+            trust::make_directory(&self.directory, name.as_ref(), Mode::RWXU)?;
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::openat(&self.directory, name, flags, Mode::empty())
@@ -204,7 +200,7 @@ impl Premises {
     /// made are for this user alone.
     pub fn open(&self, name: &str, flags: OFlags) -> Result<File, Errno> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        rustix::fs::openat(&self.directory, name, flags, Mode::RUSR | Mode::WUSR).map(Into::into)
+        open_or_make(&self.directory, name, flags).map(Into::into)
     }
 
     /// Whether the directory has that file under that name.
@@ -240,6 +236,18 @@ impl Drop for Premises {
         // Where others use the directory it is theirs to remove.
         let _ = self.leave();
     }
+}
+
+/// Opens a file, or makes it if the flags say so, which this user can open again, whatever the
+/// umask.
+fn open_or_make(directory: &OwnedFd, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let own = Mode::RUSR | Mode::WUSR;
+    let file = rustix::fs::openat(directory, name, flags, own)?;
+    let mode = Mode::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
+    if flags.contains(OFlags::CREATE) && !mode.contains(own) {
+        rustix::fs::fchmod(&file, own)?;
+    }
+    Ok(file)
 }
 
 /// Opens a directory that may be trusted with what is put there: root's or this user's, and nobody

@@ -81,6 +81,22 @@ pub(crate) fn open_parent(path: &Path, make: bool) -> Result<(OwnedFd, OsString)
     Ok((walk.at, name))
 }
 
+/// Makes a directory into which this user gets, whatever the umask; `false`: it is there. In the
+/// parent nobody else can put another in its place.
+pub(crate) fn make_directory(parent: &OwnedFd, name: &OsStr, mode: Mode) -> Result<bool, Errno> {
+    match rustix::fs::mkdirat(parent, name, mode) {
+        Ok(()) => {}
+        Err(Errno::EXIST) => return Ok(false),
+        Err(errno) => return Err(errno),
+    }
+    let made = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let made = Mode::from_raw_mode(made.st_mode);
+    if !made.contains(Mode::RWXU) {
+        rustix::fs::chmodat(parent, name, made | Mode::RWXU, AtFlags::empty())?;
+    }
+    Ok(true)
+}
+
 /// The parts of a path that lead somewhere.
 fn parts(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
     path.components().filter_map(|part| match part {
@@ -126,10 +142,8 @@ impl Walk {
         let open = || rustix::fs::openat(&self.at, part, flags, Mode::empty());
         let opened = match open() {
             Err(Errno::NOENT) if make => {
-                match rustix::fs::mkdirat(&self.at, part, Mode::from_raw_mode(0o755)) {
-                    Ok(()) | Err(Errno::EXIST) => open(),
-                    Err(errno) => return Err(failed(errno)),
-                }
+                make_directory(&self.at, part, Mode::from_raw_mode(0o755)).map_err(failed)?;
+                open()
             }
             opened => opened,
         };

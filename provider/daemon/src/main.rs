@@ -280,6 +280,7 @@ fn start(arguments: &Arguments, dir: RuntimeDir) -> Result<(Daemon, Signals), Da
     let under = Config::find(arguments.config.as_deref())?;
     let config = arguments.settings().over(under);
 
+    rustix::process::umask(rustix::fs::Mode::from_bits_truncate(0o077));
     let file = arguments.detached.then(|| dir.log());
     start_log(config.log.as_deref(), file)?;
     let settings = Settings::try_from(config)?;
@@ -287,7 +288,6 @@ fn start(arguments: &Arguments, dir: RuntimeDir) -> Result<(Daemon, Signals), Da
     // Before the daemon holds anything that a signal would leave behind.
     let signals = Signals::block()?;
     limits::raise();
-    rustix::process::umask(rustix::fs::Mode::from_bits_truncate(0o077));
     if arguments.detached {
         // Fails only for the leader of a process group, which is detached enough.
         let _ = rustix::process::setsid();

@@ -1,7 +1,10 @@
 //! Group `robust`, continued: what daemons are started amid. Networks without a loopback interface,
-//! interfaces with strange names.
+//! interfaces with strange names, users with strange masks.
 
-use crate::groups::robust::trust::{SOON, only_root, refused};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
+use crate::groups::robust::trust::{NOBODY, SOON, only_root, refused, well};
 use crate::harness::case::{Case, Ending, expect};
 use crate::harness::process;
 use crate::lab::Lab;
@@ -12,6 +15,7 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("robust/no loopback interface", no_loopback),
         Case::new("robust/an interface that begins with a dash", dashed),
+        Case::new("robust/a user whose files nobody may read", masked),
     ]
 }
 
@@ -43,4 +47,36 @@ fn dashed(lab: &mut Lab) -> Ending {
     let device = host.status()?["device"].clone();
     host.down()?;
     expect(device["netdev"] == "-dash", || device.to_string())
+}
+
+/// What the daemon makes its user can use, though not even he could use what others make for him
+/// (`umask`).
+fn masked(lab: &mut Lab) -> Ending {
+    only_root()?;
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let host = Host::new(lab.programs(), "127.0.0.1", None)?;
+    let prefix = tempfile::tempdir().map_err(anyhow::Error::from)?;
+    fs::set_permissions(prefix.path(), Permissions::from_mode(0o755))
+        .map_err(anyhow::Error::from)?;
+    crate::install::copy(lab.programs(), prefix.path())?;
+    let home = tempfile::tempdir().map_err(anyhow::Error::from)?;
+    std::os::unix::fs::chown(home.path(), Some(NOBODY), Some(NOBODY))
+        .map_err(anyhow::Error::from)?;
+
+    let script =
+        "umask 777; \"$0\" up --addr 127.0.0.1 && \"$0\" run -- ibv_devinfo && \"$0\" down";
+    let mut command = host.plain("setpriv");
+    command
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .args(["bash", "-c", script])
+        .arg(prefix.path().join("bin/ferroce"))
+        .env("HOME", home.path())
+        .env("FERROCE_RUNTIME_DIR", home.path().join("on/the/way"));
+    let finished = process::run(command, &dir, "masked", SOON)?;
+    well(&finished)?;
+    let left = home.path().join("on/the/way").exists();
+    expect(!left && finished.out.contains("PORT_ACTIVE"), || {
+        format!("left behind: {left}\n{}", finished.out)
+    })
 }
