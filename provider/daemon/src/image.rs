@@ -112,10 +112,11 @@ impl Image {
         }
     }
 
-    /// Removes it.
+    /// Removes it, with the directories of what could not be written.
     pub(crate) fn remove(&mut self) -> Result<(), DaemonError> {
-        let written: BTreeSet<PathBuf> = std::mem::take(&mut self.written).into_keys().collect();
-        self.erase(&written)?;
+        let mut ours = self.listed().unwrap_or_default();
+        ours.extend(std::mem::take(&mut self.written).into_keys());
+        self.erase(&ours)?;
         self.unlink(LIST)
     }
 
@@ -139,8 +140,16 @@ impl Image {
     }
 
     fn put_in(&self, parent: &OwnedFd, name: &OsStr, node: &Node, modes: Modes) -> io::Result<()> {
-        // Of an attempt that failed.
-        let _ = rustix::fs::unlinkat(&self.root, NEW, AtFlags::empty());
+        let put = self.make(node, modes).and_then(|()| {
+            rustix::fs::renameat(&self.root, NEW, parent, name).map_err(io::Error::from)
+        });
+        if put.is_err() {
+            let _ = rustix::fs::unlinkat(&self.root, NEW, AtFlags::empty());
+        }
+        put
+    }
+
+    fn make(&self, node: &Node, modes: Modes) -> io::Result<()> {
         match node {
             Node::File(text) | Node::Setting(text) => {
                 let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -149,11 +158,10 @@ impl Image {
                 let writable = matches!(node, Node::Setting(_));
                 let own = if writable { Mode::WUSR } else { Mode::empty() };
                 rustix::fs::fchmod(&new, modes.file | own)?;
-                File::from(new).write_all(text.as_bytes())?;
+                File::from(new).write_all(text.as_bytes())
             }
-            Node::Link(target) => rustix::fs::symlinkat(target, &self.root, NEW)?,
+            Node::Link(target) => Ok(rustix::fs::symlinkat(target, &self.root, NEW)?),
         }
-        Ok(rustix::fs::renameat(&self.root, NEW, parent, name)?)
     }
 
     /// Writes down what is ours.

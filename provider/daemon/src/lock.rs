@@ -2,7 +2,7 @@
 //! daemon dies in whatever way.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 
 use ferroce_control::{Premises, RuntimeDir};
 use rustix::fs::{FlockOperation, OFlags};
@@ -24,7 +24,7 @@ const LOGS: [&str; 2] = ["ferroced.log", "ferroced.log.1"];
 #[derive(Debug)]
 pub(crate) struct Lock {
     premises: Premises,
-    _file: File,
+    file: File,
     keep_log: bool,
 }
 
@@ -41,6 +41,11 @@ impl Drop for Lock {
 }
 
 impl Lock {
+    fn say_whose(&mut self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        writeln!(self.file, "{}", std::process::id())
+    }
+
     /// Says that the log tells of something that ought to be read.
     pub(crate) fn keep_log(&mut self) {
         self.keep_log = true;
@@ -55,10 +60,15 @@ impl Lock {
             |errno: Errno| DaemonError::file(self.premises.path().join(SETTINGS))(errno.into());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
         let mut file = self.premises.open(NEW, flags).map_err(failed)?;
-        file.write_all(REMEMBERED.as_bytes())
+        let written = file
+            .write_all(REMEMBERED.as_bytes())
             .and_then(|()| file.write_all(text.as_bytes()))
-            .map_err(DaemonError::file(self.premises.path().join(NEW)))?;
-        self.premises.rename(NEW, SETTINGS).map_err(failed)
+            .map_err(DaemonError::file(self.premises.path().join(NEW)))
+            .and_then(|()| self.premises.rename(NEW, SETTINGS).map_err(failed));
+        if written.is_err() {
+            let _ = self.premises.remove(NEW);
+        }
+        written
     }
 
     /// Removes what [`remember`](Self::remember) has written.
@@ -107,13 +117,14 @@ impl Lock {
             }
 
             if premises.has(LOCK, &file) {
-                file.set_len(0).map_err(DaemonError::file(&path))?;
-                writeln!(file, "{}", std::process::id()).map_err(DaemonError::file(&path))?;
-                return Ok(Self {
+                // Dropped, it takes its files along, also where there is no room for the number.
+                let mut lock = Self {
                     premises,
-                    _file: file,
+                    file,
                     keep_log: false,
-                });
+                };
+                lock.say_whose().map_err(DaemonError::file(&path))?;
+                return Ok(lock);
             }
         }
 

@@ -86,3 +86,12 @@ impl Place {
         self.lock = None;
     }
 }
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // Nobody has left it: the daemon has not started.
+        if self.lock.is_some() {
+            self.clean_up();
+        }
+    }
+}

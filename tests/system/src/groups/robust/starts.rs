@@ -1,11 +1,11 @@
 //! Group `robust`, continued: what daemons are started amid. Networks without a loopback interface,
-//! interfaces with strange names, users with strange masks.
+//! interfaces with strange names, users with strange masks, file systems without room.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
 use crate::groups::robust::trust::{NOBODY, SOON, only_root, refused, well};
-use crate::harness::case::{Case, Ending, expect};
+use crate::harness::case::{Case, Ending, Stop, expect};
 use crate::harness::process;
 use crate::lab::Lab;
 use crate::lab::host::Host;
@@ -16,6 +16,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("robust/no loopback interface", no_loopback),
         Case::new("robust/an interface that begins with a dash", dashed),
         Case::new("robust/a user whose files nobody may read", masked),
+        Case::new("robust/no room for the image", no_room),
     ]
 }
 
@@ -78,5 +79,38 @@ fn masked(lab: &mut Lab) -> Ending {
     let left = home.path().join("on/the/way").exists();
     expect(!left && finished.out.contains("PORT_ACTIVE"), || {
         format!("left behind: {left}\n{}", finished.out)
+    })
+}
+
+/// A daemon that finds no room for its files says so, and leaves none of them behind.
+fn no_room(lab: &mut Lab) -> Ending {
+    only_root()?;
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let host = Host::new(lab.programs(), "127.0.0.1", None)?;
+    let script = r#"
+        for room in size=4k size=16k size=64k size=200k size=600k nr_inodes=6 nr_inodes=9 nr_inodes=20; do
+            mount -t tmpfs -o $room,mode=700 room "$1" || exit 77
+            "$0" --runtime-dir "$1/run" up --addr 127.0.0.1 && echo "starts with $room"
+            find "$1" -mindepth 1 -printf "$room leaves %p\n"
+            umount -l "$1"
+        done"#;
+    let mut command = host.plain("unshare");
+    command
+        .args(["-m", "sh", "-c", script])
+        .arg(host.programs().join("ferroce"))
+        .arg(host.runtime_dir());
+    let finished = process::run(command, &dir, "rooms", 4 * SOON)?;
+    match (finished.code(), finished.out.is_empty()) {
+        (Some(77), _) => Err(Stop::Skip("mounts are not allowed here".to_owned())),
+        (Some(0), true) => refused_each_time(&finished.err),
+        _ => Err(Stop::with("something is left behind", &[&finished])),
+    }
+}
+
+fn refused_each_time(said: &str) -> Ending {
+    let count = said.matches("No space left").count();
+    expect(count >= 8, || {
+        format!("{count} refusals for want of room:\n{said}")
     })
 }
