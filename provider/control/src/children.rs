@@ -1,7 +1,7 @@
 //! Whether a program can learn how those that it starts have ended.
 //!
-//! A SIGCHLD that is ignored stays so beyond `exec`, and then the kernel tells nobody: waiting for a
-//! child ends with `ECHILD`. Supervisors and programs that fork much start others like that.
+//! A SIGCHLD that is ignored stays so beyond `exec`, and then the kernel tells nobody: waiting for
+//! a child ends with `ECHILD`. Supervisors and programs that fork much start others like that.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -54,8 +54,8 @@ pub struct Way {
 impl Way {
     /// Asks for it; `interface`: its index, or 0, of which nothing is asked.
     pub fn find(kernel: &Socket, from: IpAddr, to: IpAddr, interface: u32) -> Self {
-        // Who sends from a link-local address has said by which interface: a socket that is bound to
-        // one takes no wish for another (EINVAL).
+        // Who sends from a link-local address has said by which interface: a socket that is bound
+        // to one takes no wish for another (EINVAL).
         let is_said = matches!(from, IpAddr::V6(from) if from.is_unicast_link_local());
         if interface == 0 || is_said || from == to || to.is_loopback() || to.is_multicast() {
             return Self::default();

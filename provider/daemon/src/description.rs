@@ -5,16 +5,15 @@
 //! old text there. So what follows the text that was shown is what was written; without the shim it
 //! is the whole file.
 
+use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
-use rustix::io::Errno;
 
-use crate::daemon::Daemon;
-use crate::poller::Token;
-use crate::sysfs::{NODE_DESC, device_directory};
+use crate::poller::{Poller, Token};
+use crate::sysfs::NODE_DESC;
 
 /// Bytes of a node description; whatever is written beyond is not looked at.
 const LEN: usize = 64;
@@ -47,14 +46,27 @@ impl Description {
         self.watch.is_some()
     }
 
-    fn watch(directory: &Path) -> Result<OwnedFd, Errno> {
+    /// Has the kernel say when the file in this directory is written: from now on programs may.
+    pub(crate) fn watch(&mut self, directory: &Path, poller: &Poller) -> io::Result<()> {
         let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         inotify::add_watch(&watch, directory, WatchFlags::CLOSE_WRITE)?;
-        Ok(watch)
+        poller.add(&watch, Token::Description)?;
+        self.watch = Some(watch);
+        Ok(())
+    }
+
+    /// What somebody has written into the file, which has these contents.
+    pub(crate) fn written(&self, contents: &[u8]) -> Option<String> {
+        written(&self.text, contents)
+    }
+
+    /// The node has another one.
+    pub(crate) fn change(&mut self, text: String) {
+        self.text = text;
     }
 
     /// Whether the file was written since the last time.
-    fn take(&self) -> bool {
+    pub(crate) fn take(&self) -> bool {
         let Some(watch) = &self.watch else {
             return false;
         };
@@ -65,50 +77,6 @@ impl Description {
             any |= (event.file_name()).is_some_and(|name| name.to_bytes() == NODE_DESC.as_bytes());
         }
         any
-    }
-}
-
-impl Daemon {
-    /// Lets programs write the description from now on, if the kernel says when they do.
-    pub(crate) fn take_descriptions(&mut self) {
-        let directory = self.place.dir().path();
-        let directory = directory.join(device_directory(&self.adapter.info.name));
-        let watch = Description::watch(&directory).and_then(|watch| {
-            self.adapter.poller.add(&watch, Token::Description)?;
-            Ok(watch)
-        });
-        match watch {
-            Ok(watch) => self.adapter.description.watch = Some(watch),
-            Err(error) => tracing::warn!(%error, "the node description cannot be written"),
-        }
-    }
-
-    /// Somebody may have written the description.
-    pub(crate) fn description_written(&mut self) {
-        if !self.adapter.description.take() {
-            return;
-        }
-
-        let path: PathBuf = device_directory(&self.adapter.info.name).join(NODE_DESC);
-        let shown = self.adapter.description.text.clone();
-        let written = match self.place.contents(&path) {
-            Ok(bytes) => written(&shown, &bytes),
-            Err(error) => {
-                tracing::warn!(%error, "what was written as node description is not known");
-                None
-            }
-        };
-        if let Some(text) = written {
-            tracing::info!(text, "the node has another description");
-            if let Some(fabric) = &mut self.adapter.ib.fabric {
-                fabric.set_description(&text);
-            }
-            self.adapter.description.text = text;
-        }
-
-        // Also what says nothing new has left its mark in the file.
-        self.place.forget(&path);
-        self.show();
     }
 }
 

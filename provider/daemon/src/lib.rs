@@ -18,6 +18,7 @@ pub mod config;
 mod connection;
 mod counting;
 mod daemon;
+mod described;
 mod description;
 mod device;
 mod door;

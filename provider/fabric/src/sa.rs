@@ -1,6 +1,6 @@
 //! Asking the subnet administrator: questions are repeated until they are answered or it is too
 //! late. The answer to GetTable comes in RMPP segments, which are acknowledged here. Where the
-//! administrator is and what is asked for, the host says; so it does who else may speak in its name.
+//! administrator is and what is asked for, the host says; so it does who else may speak for it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -142,8 +142,8 @@ impl SaClient {
         fits.then_some((number, answer))
     }
 
-    /// Takes an answer, or a segment of one; what acknowledges it is put into `acks`, with the port.
-    /// `None`: it is none, not all of it, or one that is not final.
+    /// Takes an answer, or a segment of one; what acknowledges it is put into `acks`, with the
+    /// port. `None`: it is none, not all of it, or one that is not final.
     pub fn receive(
         &mut self,
         port: u8,

@@ -1,4 +1,4 @@
-//! The GID tables of a device, of which the provider knows. Without it they are read from the image,
+//! The GID tables of a device, which the provider knows. Without it they are read from the image,
 //! which ferroced keeps in step with the host's addresses, as long as the process finds its files.
 
 use crate::image::IMAGE;

@@ -1,4 +1,4 @@
-//! Files of the image that a program opens to write. Most of the kernel's cannot be written, whoever
+//! Files of the image that a program opens to write. Most of the kernel's cannot be, whoever
 //! asks, and those that can take each write as a whole. Here what is written is appended, so that
 //! the daemon can tell it from what was there.
 
@@ -60,8 +60,8 @@ pub(crate) fn open(target: &CStr, flags: c_int) -> c_int {
     fd
 }
 
-/// The mode by which `fopen(3)` opens a file to append, instead of this one. `None`: this one is for
-/// reading.
+/// The mode by which `fopen(3)` opens a file to append, instead of this one. `None`: this one is
+/// for reading.
 pub(crate) fn appending(mode: &CStr) -> Option<&'static CStr> {
     let mode = mode.to_bytes();
     let reads_too = mode.contains(&b'+');

@@ -185,7 +185,7 @@ const GONE: Duration = Duration::from_millis(500);
 
 /// OpenSM reads on and on then, and writes a line about each read: gigabytes in minutes. Its
 /// descriptors do not block, as all of libibumad's; but there is nothing else to come. Where it
-/// leaves, it cancels the thread that reads, which has to end here: elsewhere it has the log locked.
+/// leaves, it cancels the thread that reads, which has to end here: elsewhere it holds the log.
 #[cold]
 fn linger() {
     static FAILED: AtomicU32 = AtomicU32::new(0);
