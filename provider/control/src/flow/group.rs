@@ -8,7 +8,7 @@
 use std::fs::{File, OpenOptions};
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
@@ -36,6 +36,7 @@ impl GroupFile {
     /// shared memory, or no room in it.
     pub fn open(group: IpAddr, interface: u32) -> Option<GroupFile> {
         let path = name(group, interface).ok()?;
+        let user = rustix::process::geteuid().as_raw();
         for _ in 0..TRIES {
             let file = OpenOptions::new()
                 .read(true)
@@ -46,6 +47,9 @@ impl GroupFile {
                 .custom_flags(NO_FOLLOW)
                 .open(&path)
                 .ok()?;
+            if file.metadata().ok()?.uid() != user {
+                return None;
+            }
 
             // Only one makes it, and nobody counts there meanwhile.
             if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()

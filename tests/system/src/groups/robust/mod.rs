@@ -2,7 +2,8 @@
 //! `surroundings`, what strangers may try in `strangers` and, at counters, in `counters`, whose
 //! directory it is in `owners`, other users in `trust`, limits in `limits`, stopped peers in
 //! `pauses`, networks that lose packets in `losses`, and that mark them in `marks`; no room for
-//! counters in `shared_memory`, starts amid other trouble in `starts`; commands that are interrupted in `interrupted`.
+//! counters in `shared_memory`, starts amid other trouble in `starts`; commands that are
+//! interrupted in `interrupted`.
 
 mod builds;
 mod counters;
