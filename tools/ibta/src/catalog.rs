@@ -34,8 +34,11 @@ pub struct Test {
     pub statements: Vec<String>,
     /// Assertions that it decides, `v1c09-060#07`. Each must be checked in a run that passes.
     pub assertions: Vec<String>,
-    /// Ports of the device that it needs.
+    /// Ports of the device that it needs. With fewer it is not run:
+    /// [`mad::reach`](crate::mad::reach).
     pub ports: u8,
+    /// Ports that the simulated device has for it and for its mutants, if that are more.
+    pub tried_on: u8,
     /// Of the management agents: VLCap of the device that it is about.
     pub lanes: u8,
     /// About how long it takes in real time.
@@ -136,6 +139,7 @@ impl Test {
             statements: Vec::new(),
             assertions: Vec::new(),
             ports: 1,
+            tried_on: 1,
             lanes: 1,
             takes: Duration::from_millis(500),
             hurries: None,
@@ -173,6 +177,12 @@ impl Test {
     /// Needs so many ports.
     pub fn on_ports(mut self, ports: u8) -> Test {
         self.ports = ports;
+        self
+    }
+
+    /// Goes by every port that there is; the simulated device has so many.
+    pub fn tried_on_ports(mut self, ports: u8) -> Test {
+        self.tried_on = ports;
         self
     }
 

@@ -2,6 +2,7 @@
 
 use crate::audit::{Audited, COMPLETIONS, MADS, PACKETS};
 use crate::catalog::{Body, Test};
+use crate::mad;
 use crate::rig::{Backend, MadRig, TransportRig};
 use crate::run::{
     AssertionResult, Entry, Listener, Outcome, Recorded, Run, Stop, TestResult, Verdict,
@@ -46,10 +47,10 @@ fn carry_out(test: &Test, backend: &mut dyn Backend, run: &mut Run) -> (Outcome,
             }
             Err(error) => nothing(error),
         },
-        Body::Mad(body) => match backend.mad(test.ports, test.lanes) {
+        Body::Mad(body) => match backend.mad(test.ports.max(test.tried_on), test.lanes) {
             Ok(rig) => {
                 let mut rig = Watched::new(rig, run.progress());
-                let outcome = body(run, &mut rig);
+                let outcome = mad::reach(&mut rig, test.ports).and_then(|()| body(run, &mut rig));
                 let outcome = rig.conclude(run, outcome);
                 let time = rig.now();
                 let outcome = excused(test, run, outcome, rig.stalled(Duration::ZERO, time));

@@ -13,10 +13,11 @@ mod verify;
 pub mod wire;
 
 pub use names::attribute_name;
+pub use programs::reach;
 pub use smp::{Answer, Smp, Trap};
 
 use crate::rig::{Envelope, MadRig};
-use crate::run::{Outcome, Run, Stop};
+use crate::run::{Outcome, Run};
 use anyhow::anyhow;
 use ferroce_wire::mad::{Mad, MadHeader};
 use ferroce_wire::smp::{CLASS_LID, Data, attribute, method};
@@ -325,20 +326,6 @@ impl<'r> Tester<'r> {
     pub fn ask_general(&mut self, port: u8, mad: &Mad) -> Outcome<Option<Answer>> {
         let sent = self.send_as_is(port, Envelope::gmp(SM_LID, lid_of(port)), mad)?;
         self.receive_mad(port, &sent)
-    }
-
-    /// The test is not for devices with fewer ports.
-    ///
-    /// # Errors
-    /// There are fewer.
-    pub fn check_ports(&self, at_least: u8) -> Outcome {
-        if self.ports() < at_least {
-            let ports = self.ports();
-            return Err(Stop::NotApplicable(format!(
-                "the device has {ports} port, and {at_least} are needed"
-            )));
-        }
-        Ok(())
     }
 }
 

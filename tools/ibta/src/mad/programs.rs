@@ -2,11 +2,51 @@
 
 use super::Tester;
 use crate::protocol::{AsyncEvent, Command, PortState, Reply};
-use crate::run::Outcome;
+use crate::rig::MadRig;
+use crate::run::{Outcome, Run, Stop};
 use anyhow::anyhow;
 use std::time::Duration;
 
+/// Whether there are cables to at least so many ports of the device.
+///
+/// # Errors
+/// Not applicable if the device has fewer ports, incomplete if it is cables that are missing; the
+/// rig failed.
+pub fn reach(rig: &mut dyn MadRig, at_least: u8) -> Outcome {
+    let cables = rig.ports();
+    if cables >= at_least {
+        return Ok(());
+    }
+
+    let device = match rig.command(&Command::Device)? {
+        Reply::Device(device) => device,
+        reply => return Err(anyhow!("the device side answers {reply:?}").into()),
+    };
+    let has = device.ports_in_words();
+    Err(match device.ports < at_least {
+        true => Stop::NotApplicable(format!("the device has {has}, and {at_least} are needed")),
+        false => Stop::Incomplete(format!(
+            "the device has {has}, of which {cables} can be reached, and {at_least} are needed: \
+             a cable is missing, add --cable LOCAL=REMOTE"
+        )),
+    })
+}
+
 impl Tester<'_> {
+    /// An assertion that compares ports with each other is not for a device with one.
+    ///
+    /// # Errors
+    /// It has more, and only one has a cable; the rig failed.
+    pub fn has_others(&mut self, run: &mut Run, assertion: &str) -> Outcome {
+        match reach(self.rig, 2) {
+            Err(Stop::NotApplicable(why)) => {
+                run.not_applicable(assertion, why);
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
     /// Has the device side do something that must succeed; `None` if it cannot do such a thing.
     ///
     /// # Errors

@@ -332,6 +332,16 @@ pub struct DeviceInfo {
     pub hw_ver: u32,
 }
 
+impl DeviceInfo {
+    /// `one port`, `2 ports`.
+    pub fn ports_in_words(&self) -> String {
+        match self.ports {
+            1 => "one port".to_owned(),
+            n => format!("{n} ports"),
+        }
+    }
+}
+
 /// A port, `struct ibv_port_attr`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortState {

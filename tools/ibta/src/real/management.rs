@@ -8,7 +8,7 @@ use super::own::OwnDevice;
 use super::rig::{RealRig, Way};
 use super::wire::OnCable;
 use super::witness::Witness;
-use super::{Options, ask, info, named_agent, own_agent, port_state, ports};
+use super::{Options, ask, info, named_agent, own_agent, port_state};
 use crate::mad::{SM_LID, Tester};
 use crate::protocol::{AddressVector, Command, Reply};
 use crate::run::Stop;
@@ -65,7 +65,7 @@ impl Management {
             bail!(
                 "{} has {}, and {cables} cables",
                 info.name,
-                ports(info.ports)
+                info.ports_in_words()
             );
         }
 

@@ -214,7 +214,7 @@ impl Backend for RealBackend {
         Ok(Box::new(rig))
     }
 
-    // However many ports a test is about: it says itself if there are too few.
+    // However many ports a test is about: whether there are cables to so many is looked at later.
     fn mad(&mut self, _ports: u8, _lanes: u8) -> Result<Box<dyn MadRig + '_>, Stop> {
         if self.mad_ports() == 0 {
             let why = "the MAD tester needs --cable to an InfiniBand port of the device";
@@ -273,12 +273,5 @@ fn port_state(agent: &mut Agent, port: u8) -> Result<PortState> {
     match ask(agent, &Command::QueryPort { port })? {
         Reply::Port(state) => Ok(state),
         reply => bail!("the agent says {reply:?} when asked for a port"),
-    }
-}
-
-fn ports(count: u8) -> String {
-    match count {
-        1 => "one port".to_owned(),
-        n => format!("{n} ports"),
     }
 }

@@ -5,7 +5,7 @@ use super::agent::Agent;
 use super::own::{self, OwnDevice};
 use super::rig::Way;
 use super::roce::{Ends, Roce};
-use super::{Options, agent_of, ask, info, own_agent, port_state, ports};
+use super::{Options, agent_of, ask, info, own_agent, port_state};
 use crate::protocol::{AddressVector, Command, DeviceInfo, PortState, Reply};
 use anyhow::{Context, Result, bail};
 use std::net::IpAddr;
@@ -24,7 +24,11 @@ impl Transport {
         let info = info(&mut agent)?;
         let port = options.port;
         if port > info.ports {
-            bail!("{} has {} and no port {port}", info.name, ports(info.ports));
+            bail!(
+                "{} has {} and no port {port}",
+                info.name,
+                info.ports_in_words()
+            );
         }
 
         let state = port_state(&mut agent, port)?;

@@ -1,8 +1,7 @@
-//! Group `ibta`, what is around the tests: devices that are named, agents elsewhere, cables; and
+//! Group `ibta`, what is around the tests: devices that are named, agents elsewhere; and
 //! what the suite does when something is wrong with one of these. Always a message, an exit code,
 //! and an end within bounded time.
 
-use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
@@ -15,52 +14,50 @@ use crate::lab::Lab;
 use crate::lab::host::Host;
 
 /// The device's address and the tester's; another that nobody has; and one that is not this host's.
-const DEVICE: &str = "127.0.0.1";
-const TESTER: &str = "127.0.0.2";
+pub(super) const DEVICE: &str = "127.0.0.1";
+pub(super) const TESTER: &str = "127.0.0.2";
 const ABSENT: &str = "192.0.2.1";
 /// A short test, and one that takes seconds.
-const QUICK: &str = "C09_060_09";
+pub(super) const QUICK: &str = "C09_060_09";
 const LONG: &str = "C09_142_01";
-/// A test of the management agents that needs two ports.
-const TWO_PORTS: &str = "C14_024_06_CA_04";
-/// Families with several tests each, of the management agents and of the transport.
-const MANAGEMENT: &str = "C14-015";
-const TRANSPORT: &str = "9.7.7.1";
 /// The suite waits so long for an agent, and some for connections; nothing of what is here may take
 /// longer.
-const BOUND: Duration = Duration::from_secs(30);
+pub(super) const BOUND: Duration = Duration::from_secs(30);
 /// Exit code of bad input and of a tester that failed.
-const REFUSED: i32 = 2;
+pub(super) const REFUSED: i32 = 2;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("ibta/around/a named device passes", named),
         Case::new("ibta/around/no such device, port or address", wrong_names),
         Case::new("ibta/around/the tester's address is in use", in_use),
-        Case::new("ibta/around/a device with one port", one_port),
         Case::new("ibta/around/an agent for several testers", several_testers),
         Case::new("ibta/around/an agent that never answers", never_answers),
         Case::new("ibta/around/an agent that dies in a test", dies),
         Case::new("ibta/around/nobody at the agent's address", nobody),
         Case::new("ibta/around/nonsense at an agent", nonsense),
-        Case::new("ibta/around/nobody at the end of a cable", silent_cables),
     ]
 }
 
 /// A device that is up, and the programs.
-struct Ground {
-    host: Host,
-    suite: std::path::PathBuf,
-    dir: std::path::PathBuf,
+pub(super) struct Ground {
+    pub(super) host: Host,
+    pub(super) suite: std::path::PathBuf,
+    pub(super) dir: std::path::PathBuf,
     runs: std::cell::Cell<u32>,
 }
 
 impl Ground {
-    fn new(lab: &mut Lab) -> Result<Ground, Stop> {
+    pub(super) fn new(lab: &mut Lab) -> Result<Ground, Stop> {
+        Ground::with(lab, &["--addr", DEVICE])
+    }
+
+    /// What the device is brought up with.
+    pub(super) fn with(lab: &mut Lab, options: &[&str]) -> Result<Ground, Stop> {
         lab.vacate();
         let suite = lab.programs().join("ferroce-ibta");
         let mut host = Host::new(lab.programs(), DEVICE, None)?;
-        host.up()?;
+        host.up_with(options)?;
         Ok(Ground {
             host,
             suite,
@@ -69,7 +66,7 @@ impl Ground {
         })
     }
 
-    fn spawn(&self, mut command: Command, args: &[&str]) -> Result<Running, Stop> {
+    pub(super) fn spawn(&self, mut command: Command, args: &[&str]) -> Result<Running, Stop> {
         self.runs.set(self.runs.get() + 1);
         // Captures of tests that must fail belong there.
         command.args(args).current_dir(&self.dir);
@@ -78,13 +75,13 @@ impl Ground {
     }
 
     /// The suite where programs see the device.
-    fn inside(&self, args: &[&str]) -> Result<Finished, Stop> {
+    pub(super) fn inside(&self, args: &[&str]) -> Result<Finished, Stop> {
         let running = self.spawn(self.host.run(&self.suite), args)?;
         Ok(running.finish(BOUND))
     }
 
     /// The suite where they see none.
-    fn outside(&self, args: &[&str]) -> Result<Finished, Stop> {
+    pub(super) fn outside(&self, args: &[&str]) -> Result<Finished, Stop> {
         Ok(self.start(args)?.finish(BOUND))
     }
 
@@ -112,7 +109,7 @@ impl Ground {
 }
 
 /// It was refused, with these words, in time.
-fn refused(finished: &Finished, words: &[&str]) -> Ending {
+pub(super) fn refused(finished: &Finished, words: &[&str]) -> Ending {
     let code = finished.code();
     let said = words.iter().all(|word| finished.err.contains(word));
     match code == Some(REFUSED) && said {
@@ -124,7 +121,7 @@ fn refused(finished: &Finished, words: &[&str]) -> Ending {
     }
 }
 
-fn passed(finished: &Finished) -> Ending {
+pub(super) fn passed(finished: &Finished) -> Ending {
     match finished.success() {
         true => Ok(()),
         false => Err(Stop::with("must pass", &[finished])),
@@ -186,26 +183,6 @@ fn in_use(lab: &mut Lab) -> Ending {
     refused(&finished, &[TESTER, "4791", "in use"])?;
     other.down()?;
     passed(&ground.inside(&["run", QUICK, "--device", "ferroce0", "--tester", TESTER])?)
-}
-
-/// A test of two ports on a device that has one: it says so, and tests that need one port still
-/// run.
-fn one_port(lab: &mut Lab) -> Ending {
-    let ground = Ground::new(lab)?;
-    let args = [
-        "run", TWO_PORTS, QUICK, "--device", "ferroce0", "--tester", TESTER,
-    ];
-    let finished = ground.inside(&args)?;
-    let code = finished.code();
-    let said = format!("{}{}", finished.out, finished.err);
-    let says = said.contains(TWO_PORTS) && said.contains("port") && said.contains("cable");
-    match code == Some(REFUSED) && says {
-        true => Ok(()),
-        false => Err(Stop::with(
-            "must say what ports and cables the test needs",
-            &[&finished],
-        )),
-    }
 }
 
 fn several_testers(lab: &mut Lab) -> Ending {
@@ -321,50 +298,4 @@ fn nonsense(lab: &mut Lab) -> Ending {
     drop((stream, answers));
     let args = ["run", QUICK, "--agent", &address, "--tester", TESTER];
     passed(&ground.outside(&args)?)
-}
-
-/// A cable that is silent, and one whose far end brings the link up and answers nothing: it is
-/// another tester's, that waits for answers itself. However many tests there are, one wait is
-/// enough; all four do so at once.
-fn silent_cables(lab: &mut Lab) -> Ending {
-    let ground = Ground::new(lab)?;
-    let socket = || UdpSocket::bind((DEVICE, 0)).map_err(anyhow::Error::from);
-    let end = |socket: &UdpSocket| socket.local_addr().map_err(anyhow::Error::from);
-    let (silent, free) = (socket()?, [socket()?, socket()?, socket()?, socket()?]);
-    let mut ends = Vec::new();
-    for socket in &free {
-        ends.push(end(socket)?);
-    }
-    drop(free);
-    let nobody = end(&silent)?;
-    let run = |family: &str, near: SocketAddr, far: SocketAddr| {
-        let cable = format!("{near}={far}");
-        let args = [
-            "run", "--family", family, "--device", "ferroce0", "--cable", &cable,
-        ];
-        ground.spawn(ground.host.run(&ground.suite), &args)
-    };
-    let management = run(MANAGEMENT, ends[0], nobody)?;
-    let transport = run(TRANSPORT, ends[1], nobody)?;
-    let here = run(MANAGEMENT, ends[2], ends[3])?;
-    let there = run(TRANSPORT, ends[3], ends[2])?;
-    for (running, near) in [(management, ends[0]), (transport, ends[1])] {
-        let cable = format!("{near}={nobody}");
-        refused(
-            &running.finish(BOUND),
-            &["nobody answers at the other end of the cable", &cable],
-        )?;
-    }
-
-    for running in [here, there] {
-        refused(
-            &running.finish(BOUND),
-            &[
-                "the device does not answer",
-                "SubnGetResp(PortInfo) by port 1",
-            ],
-        )?;
-    }
-
-    Ok(())
 }

@@ -6,6 +6,7 @@
 
 mod around;
 mod as_written;
+mod cables;
 mod page;
 
 use std::fs;
@@ -74,6 +75,7 @@ pub(crate) fn cases() -> Vec<Case> {
 
     cases.extend(as_written::cases());
     cases.extend(around::cases());
+    cases.extend(cables::cases());
     cases.extend(page::cases());
     cases
 }

@@ -272,7 +272,7 @@ fn raised() -> Test {
     )
     .covers(&["o11-6.1.2"])
     .asserts([RAISED])
-    .on_ports(2)
+    .tried_on_ports(2)
     .takes(Duration::from_secs(1))
     .mutant(Mutant::mad(
         "nobody-is-told",

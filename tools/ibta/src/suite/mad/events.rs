@@ -120,7 +120,7 @@ fn event(id: &'static str, number: u32, title: &'static str, cause: Cause) -> Te
     test(id, "11.6.3.3", format!("event {title}"), body)
         .covers(&["11.6.3.3"])
         .asserts(rules)
-        .on_ports(2)
+        .tried_on_ports(2)
         .takes(Duration::from_secs(1))
         .mutant(Mutant::mad(
             "nobody-is-told",

@@ -318,5 +318,5 @@ fn reregister_event() -> Test {
             })
         },
     ))
-    .on_ports(2)
+    .tried_on_ports(2)
 }

@@ -40,7 +40,7 @@ pub(super) fn node_description() -> Test {
     )
     .covers(&["C14-24.1.1"])
     .asserts([TEXT, SAME, NO_ERROR])
-    .on_ports(2)
+    .tried_on_ports(2)
     .mutant(Mutant::mad(
         "rubbish-behind-the-text",
         "the bytes behind the text are not zero",
@@ -89,7 +89,7 @@ pub(super) fn node_info() -> Test {
     })
     .covers(&["C14-24.1.1", "C14-30"])
     .asserts([NODE, PORT, NO_ERROR, RESPONSE])
-    .on_ports(2)
+    .tried_on_ports(2)
     .mutant(Mutant::mad("is-a-switch", "NodeType says switch", NODE, || {
         shows(attribute::NODE_INFO, |_, _, data| data[2] = node_type::SWITCH)
     }))

@@ -41,12 +41,12 @@ pub(super) fn p_key_table() -> Test {
                 )?;
             }
 
-            Ok(())
+            tester.has_others(run, OWN)
         },
     )
     .covers(&["C14-24.1.1", "C14-30"])
     .asserts([TAKEN, OWN, CAP, NO_ERROR, RESPONSE])
-    .on_ports(2)
+    .tried_on_ports(2)
     .mutant(Mutant::mad(
         "keys-stay",
         "a SubnSet changes nothing but the first entries",

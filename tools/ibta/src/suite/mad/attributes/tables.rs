@@ -123,12 +123,12 @@ pub(super) fn led_info() -> Test {
                 }
             }
 
-            Ok(())
+            tester.has_others(run, OWN)
         },
     )
     .covers(&["C14-24.1.1"])
     .asserts([SUPPORTED, READ, TAKEN, OWN])
-    .on_ports(2)
+    .tried_on_ports(2)
     .mutant(Mutant::mad(
         "promises-a-lamp",
         "IsLedInfoSupported is set, and LedInfo is no attribute of it",

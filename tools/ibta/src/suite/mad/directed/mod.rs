@@ -198,7 +198,7 @@ fn basic() -> Test {
     )
     .covers(&["C14-9", "C14-10", "C14-11", "C14-13"])
     .asserts([DIRECTION, KEPT, POINTER, PATH])
-    .on_ports(2)
+    .tried_on_ports(2)
     .mutant(Mutant::mad(
         "forgets-the-way",
         "ReturnPath is not filled in",

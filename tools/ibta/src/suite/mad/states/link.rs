@@ -17,7 +17,6 @@ pub(super) fn disabled() -> Test {
         "7.2",
         "a port that is switched off stays so until it is switched on, by another port",
         |run, tester| {
-            tester.check_ports(2)?;
             let command = |tester: &mut Tester<'_>, physical: u8| -> Outcome<Option<u16>> {
                 let info = tester.port_info_data(1, 2)?;
                 let set = Smp::set_port_info(
@@ -108,8 +107,6 @@ pub(super) fn lost() -> Test {
         "7.2",
         "a link that is lost goes to LinkDownDefaultState, and comes back to Initialize",
         |run, tester| {
-            tester.check_ports(2)?;
-
             for default in [phys_state::SLEEP, phys_state::POLLING] {
                 run.step(
                     "1",
