@@ -210,6 +210,11 @@ impl Test {
         self
     }
 
+    /// Whether it is the MAD tester's, which needs cables.
+    pub fn is_of_management(&self) -> bool {
+        matches!(self.body, Body::Mad(_))
+    }
+
     /// Whether it is of the family with this number, or about this statement or section, or one
     /// below it (`9.7` of `9.7.6`). `number` is [canonical](statement::canonical).
     pub fn is_about(&self, number: &str) -> bool {

@@ -5,9 +5,9 @@ mod mutants;
 mod select;
 mod session;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use ferroce_ibta::catalog::{Body, Test};
+use ferroce_ibta::catalog::Test;
 use ferroce_ibta::real::{self, RealBackend, own};
 use ferroce_ibta::report;
 use ferroce_ibta::rig::Backend;
@@ -219,7 +219,7 @@ fn list(
 ) -> Result<ExitCode> {
     let all = names.is_empty() && family.is_none();
     for test in select(catalogue(as_written), names, family, all)? {
-        if transport && !matches!(test.body, Body::Transport(_)) {
+        if transport && test.is_of_management() {
             continue;
         }
         say(format_args!("{}  {}  {}", test.id, test.family, test.title));
@@ -229,10 +229,11 @@ fn list(
 
 fn run(args: &RunArgs) -> Result<ExitCode> {
     let tests = catalogue(args.as_written);
-    let tests = select(tests, &args.ids, args.family.as_deref(), args.all)?;
+    let chosen = select(tests, &args.ids, args.family.as_deref(), args.all)?;
+    let cables_alone = chosen.iter().all(Test::is_of_management);
     let tests = match args.shard {
-        Some(shard) => shard.of(tests),
-        None => tests,
+        Some(shard) => shard.of(chosen)?,
+        None => chosen,
     };
 
     let mut backend: Box<dyn Backend> = match (args.sim, &args.mutant) {
@@ -240,10 +241,10 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
         (true, None) => Box::new(SimBackend::default()),
         (false, _) => {
             let mut backend = RealBackend::new(args.real.clone());
-            if (tests.iter()).any(|test| matches!(test.body, Body::Transport(_))) {
-                backend.prepare_transport()?;
+            backend.prepare(&tests)?;
+            if backend.mad_ports() == 0 {
+                select::without_cables(&tests, &args.ids, cables_alone)?;
             }
-            prepare_mad(&mut backend, &tests, &args.ids)?;
             Box::new(backend)
         }
     };
@@ -259,34 +260,6 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
 
     let code = session::run(&tests, &mut *backend, &device, &args.output)?;
     Ok(ExitCode::from(code))
-}
-
-/// What can be wrong with cables is known before the first test. Who asks for a test by name that
-/// needs one, and gives none, is told so; among many it is not applicable.
-fn prepare_mad(backend: &mut RealBackend, tests: &[Test], ids: &[String]) -> Result<()> {
-    let ports = backend.mad_ports();
-    let mut of_management = tests
-        .iter()
-        .filter(|test| matches!(test.body, Body::Mad(_)))
-        .peekable();
-    if of_management.peek().is_none() {
-        return Ok(());
-    }
-
-    if ports == 0
-        && let Some(test) = of_management.find(|test| ids.contains(&test.id))
-    {
-        bail!(
-            "{} needs {} InfiniBand ports of the device, each with a cable to the tester: add --cable LOCAL=REMOTE",
-            test.id,
-            test.ports
-        );
-    }
-
-    match ports {
-        0 => Ok(()),
-        _ => backend.prepare_mad(),
-    }
 }
 
 fn conformance(write: Option<PathBuf>, check: Option<PathBuf>) -> Result<ExitCode> {

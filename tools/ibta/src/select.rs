@@ -28,9 +28,21 @@ impl FromStr for Shard {
 
 impl Shard {
     /// The tests of the part.
-    pub(crate) fn of(self, tests: Vec<Test>) -> Vec<Test> {
-        let mine = tests.into_iter().skip(self.nth - 1).step_by(self.of);
-        mine.collect()
+    ///
+    /// # Errors
+    /// There are none, as there are more parts than tests: whoever is told that none failed takes
+    /// something for tested.
+    pub(crate) fn of(self, tests: Vec<Test>) -> Result<Vec<Test>> {
+        let Shard { nth, of } = self;
+        let chosen = tests.len();
+        let mine: Vec<Test> = tests.into_iter().skip(nth - 1).step_by(of).collect();
+        if mine.is_empty() {
+            bail!(
+                "tests that are chosen: {chosen}, and none of them is in part {nth}/{of}; \
+                 choose more tests, or fewer parts"
+            );
+        }
+        Ok(mine)
     }
 }
 
@@ -76,6 +88,35 @@ pub(crate) fn select(
     Ok(tests.into_iter().filter(chosen).collect())
 }
 
+/// Whether tests may be left out that need a cable, where there is none: not those that were asked
+/// for by name, and not if they are all that was `chosen`, before it was divided into parts.
+///
+/// # Errors
+/// They may not; says what to give.
+pub(crate) fn without_cables(tests: &[Test], names: &[String], all_chosen: bool) -> Result<()> {
+    let mut named = tests.iter().filter(|test| names.contains(&test.id));
+    if let Some(test) = named.find(|test| test.is_of_management()) {
+        match test.ports {
+            1 => bail!(
+                "{} needs a cable to an InfiniBand port of the device: add --cable LOCAL=REMOTE",
+                test.id
+            ),
+            ports => bail!(
+                "{} needs cables to {ports} InfiniBand ports of the device: add --cable LOCAL=REMOTE for each",
+                test.id
+            ),
+        }
+    }
+
+    if all_chosen {
+        bail!(
+            "all tests that are chosen need a cable to an InfiniBand port of the device: \
+             add --cable LOCAL=REMOTE"
+        );
+    }
+    Ok(())
+}
+
 /// Whether this is the test's family, or a number that it is about.
 fn means(name: &str, test: &Test) -> bool {
     test.family == name || canonical(name).is_some_and(|number| test.is_about(&number))
@@ -108,7 +149,7 @@ mod tests {
         let parts = ["1/3", "2/3", "3/3"].map(|part| part.parse::<Shard>().unwrap());
         let mut ids: Vec<String> = parts
             .iter()
-            .flat_map(|part| part.of(suite::all()))
+            .flat_map(|part| part.of(suite::all()).unwrap())
             .map(|test| test.id)
             .collect();
         ids.sort();
@@ -131,6 +172,30 @@ mod tests {
         assert_eq!(ids(true, &statement, false), one);
         let other = ["C09_142_SEND".to_owned()];
         assert!(select(catalogue(true), &other, None, false).is_err());
+    }
+
+    #[test]
+    fn a_part_without_tests_is_refused() {
+        let one = || select(suite::all(), &["C09_142_01".to_owned()], None, false).unwrap();
+        let part = |part: &str| part.parse::<Shard>().unwrap().of(one());
+        assert_eq!(part("1/3").unwrap().len(), 1);
+        let why = part("2/3").err().expect("nothing is left").to_string();
+        assert!(why.contains("chosen: 1") && why.contains("2/3"), "{why}");
+    }
+
+    #[test]
+    fn tests_without_cables_are_left_out_among_others_only() {
+        let cabled = || select(suite::all(), &[], Some("C14-024"), false).unwrap();
+        let name = |name: &str| [name.to_owned()];
+        assert!(without_cables(&cabled(), &name("C14-24"), true).is_err());
+        assert!(without_cables(&cabled(), &[], true).is_err());
+
+        // A part of them all, which happens to have none of the transport.
+        assert!(without_cables(&cabled(), &[], false).is_ok());
+        assert!(without_cables(&cabled(), &name("C09_142_01"), false).is_ok());
+        let why = without_cables(&cabled(), &name("C14_024_06_CA_04"), false);
+        let why = why.expect_err("it was asked for").to_string();
+        assert!(why.contains("C14_024_06_CA_04 needs cables to 2"), "{why}");
     }
 
     #[test]

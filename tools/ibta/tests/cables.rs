@@ -2,7 +2,6 @@
 //! what could not be looked at is said.
 
 use anyhow::Result;
-use ferroce_ibta::catalog::Body;
 use ferroce_ibta::execute::execute;
 use ferroce_ibta::protocol::{Command, Reply};
 use ferroce_ibta::rig::{Backend, Envelope};
@@ -73,8 +72,7 @@ impl MadRig for Rig {
 
 /// How the suite's tests of management end on a device with so many ports and cables.
 fn results(ports: u8, cables: u8) -> Vec<TestResult> {
-    let of_management = |test: &Test| matches!(test.body, Body::Mad(_));
-    let tests = suite::all().into_iter().filter(of_management);
+    let tests = suite::all().into_iter().filter(Test::is_of_management);
     tests
         .map(|test| execute(&test, &mut Cabled { ports, cables }, Box::new(|_| {})).0)
         .collect()

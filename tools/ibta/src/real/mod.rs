@@ -24,6 +24,7 @@ mod transport;
 mod wire;
 mod witness;
 
+use crate::catalog::Test;
 use crate::protocol::{Command, DeviceInfo, PortState, Reply};
 use crate::rig::{Backend, MadRig, TransportRig};
 use crate::run::Stop;
@@ -123,11 +124,34 @@ impl RealBackend {
         self.options.device.is_none() && self.options.agent.is_none()
     }
 
+    /// Opens the device, whatever the tests are about and whether or not there are cables for them:
+    /// what is wrong with names and addresses is known before the first test.
+    ///
+    /// # Errors
+    /// As [`prepare_transport`](Self::prepare_transport) and [`prepare_mad`](Self::prepare_mad).
+    pub fn prepare(&mut self, tests: &[Test]) -> Result<()> {
+        let transport = !tests.iter().all(Test::is_of_management);
+        if transport {
+            self.prepare_transport()?;
+        }
+
+        let cables = self.mad_ports() > 0;
+        if cables && tests.iter().any(Test::is_of_management) {
+            self.prepare_mad()?;
+        }
+
+        // None of these tests can be run.
+        if !transport && !cables {
+            info(&mut named_agent(&self.options)?)?;
+        }
+        Ok(())
+    }
+
     /// Takes the tester's ends of the cables and starts or calls the agent.
     ///
     /// # Errors
     /// No such device, nobody at the agent's address, an end in use, …
-    pub fn prepare_mad(&mut self) -> Result<()> {
+    fn prepare_mad(&mut self) -> Result<()> {
         if self.management.as_ref().is_some_and(|m| m.agent.is_there()) {
             return Ok(());
         }
@@ -167,7 +191,7 @@ impl RealBackend {
     /// # Errors
     /// No such device or port, nobody at the agent's address, an address in use, an agent that does
     /// not answer, …
-    pub fn prepare_transport(&mut self) -> Result<()> {
+    fn prepare_transport(&mut self) -> Result<()> {
         if self.on_cable() {
             return match self.mad_ports() {
                 ports if ports >= self.options.port => self.prepare_mad(),

@@ -16,6 +16,7 @@ const TRANSPORT: &str = "9.7.7.1";
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("ibta/cables/a device with one port", one_port),
+        Case::new("ibta/cables/none at all", no_cable),
         Case::new("ibta/cables/two ports and one cable", one_cable),
         Case::new("ibta/cables/nobody at the end of one", silent_cables),
     ]
@@ -39,6 +40,36 @@ fn one_port(lab: &mut Lab) -> Ending {
             &[&finished],
         )),
     }
+}
+
+/// Nothing but tests that need a cable, and none: not a run in which nothing failed. Among others
+/// they are left out, also where a part has nothing else.
+fn no_cable(lab: &mut Lab) -> Ending {
+    let ground = Ground::new(lab)?;
+    let run = |which: &[&str]| {
+        let args = ["run", "--device", "ferroce0", "--tester", TESTER];
+        ground.inside(&[&args, which].concat())
+    };
+
+    refused(&run(&["--family", MANAGEMENT])?, &["--cable"])?;
+    refused(&run(&["C14-24.1.1"])?, &["all tests", "--cable"])?;
+    refused(&run(&["C14-24.1.1", "--shard", "1/3"])?, &["--cable"])?;
+
+    let mixed = ["C9-60", "C14-15"];
+    let listed = ground.outside(&[&["list"], &mixed[..]].concat())?;
+    let count = listed.out.lines().count();
+    let mut lines = listed.out.lines();
+    let nth = lines.position(|line| line.contains(MANAGEMENT));
+    let alone = format!("{}/{count}", nth.map_or(0, |nth| nth + 1));
+    for which in [&mixed[..], &[&mixed[..], &["--shard", &alone]].concat()] {
+        let finished = run(which)?;
+        if !finished.success() || !finished.out.contains("needs --cable") {
+            let what = format!("{which:?}: what needs a cable must be left out");
+            return Err(Stop::with(what, &[&finished]));
+        }
+    }
+
+    Ok(())
 }
 
 /// A device with two ports, of which one has a cable to the tester: nothing is wrong with it, and

@@ -120,6 +120,26 @@ const BAD_INPUT: &[(&str, &[&str], &str)] = &[
         "nosuch0",
     ),
     (
+        "a device that there is not, and no cable",
+        &["run", "--family", "C14-024", "--device", "nosuch0"],
+        "there is no device nosuch0",
+    ),
+    (
+        "an agent that there is not, and no cable",
+        &["run", "--family", "C14-024", "--agent", "127.0.0.1:1"],
+        "127.0.0.1:1 cannot be reached",
+    ),
+    (
+        "a statement, an agent that there is not, and no cable",
+        &["run", "C14-24.1.1", "--agent", "127.0.0.1:1"],
+        "127.0.0.1:1 cannot be reached",
+    ),
+    (
+        "a part without tests",
+        &["run", "C09_142_01", "--shard", "2/3", "--sim"],
+        "none of them is in part 2/3",
+    ),
+    (
         "an agent that there is not",
         &["run", "C09_060_09", "--agent", "127.0.0.1:1"],
         "127.0.0.1:1",
