@@ -8,8 +8,9 @@ mod session;
 use anyhow::{Context, Result};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use ferroce_ibta::catalog::Test;
-use ferroce_ibta::real::{self, RealBackend, own};
+use ferroce_ibta::real::{self, RealBackend};
 use ferroce_ibta::report;
+use ferroce_ibta::report::about::{About, Tested};
 use ferroce_ibta::rig::Backend;
 use ferroce_ibta::sim::SimBackend;
 use ferroce_ibta::suite;
@@ -236,6 +237,7 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
         None => chosen,
     };
 
+    let mut devices = vec![Tested::simulated()];
     let mut backend: Box<dyn Backend> = match (args.sim, &args.mutant) {
         (true, Some(name)) => Box::new(mutants::broken(&tests, name)?),
         (true, None) => Box::new(SimBackend::default()),
@@ -245,20 +247,13 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
             if backend.mad_ports() == 0 {
                 select::without_cables(&tests, &args.ids, cables_alone)?;
             }
+            devices = backend.devices();
             Box::new(backend)
         }
     };
 
-    let device = match (&args.real, args.sim) {
-        (_, true) => "simulated".to_owned(),
-        (real, false) => match (&real.device, real.agent) {
-            (Some(name), _) => name.clone(),
-            (None, Some(agent)) => format!("at {agent}"),
-            (None, None) => own::NAME.to_owned(),
-        },
-    };
-
-    let code = session::run(&tests, &mut *backend, &device, &args.output)?;
+    let about = About::now(devices);
+    let code = session::run(&tests, &mut *backend, &about, &args.output)?;
     Ok(ExitCode::from(code))
 }
 

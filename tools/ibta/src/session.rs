@@ -1,10 +1,11 @@
-//! A run of the command: the tests one after the other, a line for each, and the files that were
-//! asked for.
+//! A run of the command: what is tested, the tests one after the other, a line for each, and the
+//! files that were asked for.
 
 use anyhow::{Context, Result};
 use clap::Args;
 use ferroce_ibta::catalog::Test;
 use ferroce_ibta::execute::execute;
+use ferroce_ibta::report::about::About;
 use ferroce_ibta::report::html::Html;
 use ferroce_ibta::report::{Sums, json, junit, pcapng, text};
 use ferroce_ibta::rig::Backend;
@@ -53,7 +54,7 @@ impl Output {
 pub(crate) fn run(
     tests: &[Test],
     backend: &mut dyn Backend,
-    device: &str,
+    about: &About,
     output: &Output,
 ) -> Result<u8> {
     let captures = output.captures();
@@ -61,7 +62,11 @@ pub(crate) fn run(
         create(dir)?;
     }
 
-    let mut html = output.html.as_ref().map(|path| Html::new(path, device));
+    let mut html = output
+        .html
+        .as_ref()
+        .map(|path| Html::new(path, &about.device(), about));
+    crate::say(text::about(about));
     let progress = progress(tests.len());
     let mut results: Vec<TestResult> = Vec::new();
     for test in tests {
@@ -84,7 +89,7 @@ pub(crate) fn run(
         results.push(result);
 
         // As they come: whoever ends a long run early keeps what there is.
-        write(&results, device, output)?;
+        write(&results, about, output)?;
         if let Some(html) = &mut html {
             html.write_now_and_then(&results)?;
         }
@@ -100,12 +105,12 @@ pub(crate) fn run(
     Ok(sums.exit_code())
 }
 
-fn write(results: &[TestResult], device: &str, output: &Output) -> Result<()> {
+fn write(results: &[TestResult], about: &About, output: &Output) -> Result<()> {
     if let Some(path) = &output.json {
-        json::write(path, device, results)?;
+        json::write(path, about, results)?;
     }
     if let Some(path) = &output.junit {
-        junit::write(path, device, results)?;
+        junit::write(path, about, results)?;
     }
     Ok(())
 }
@@ -164,9 +169,13 @@ fn show(result: &TestResult, verbose: bool) {
 /// Makes the page of results that were kept as JSON. Packets are where that says, seen from the
 /// current directory or from where the file is; without their capture a test has none in the page.
 pub(crate) fn page(kept: &Path, html: &Path) -> Result<()> {
-    let json::Kept { device, mut tests } = json::read(kept)?;
+    let json::Kept {
+        device,
+        run,
+        mut tests,
+    } = json::read(kept)?;
     let beside = kept.parent().unwrap_or(Path::new(""));
-    let mut page = Html::new(html, &device);
+    let mut page = Html::new(html, &device, &run);
     for test in &mut tests {
         let found = test.packets.take().and_then(|path| {
             let places = [path.clone(), beside.join(&path)];

@@ -246,7 +246,15 @@ pub(super) fn device(name: &str, attr: &ibv_device_attr) -> DeviceInfo {
         system_image_guid: u64::from_be_bytes(attr.sys_image_guid),
         vendor_id: attr.vendor_id,
         hw_ver: attr.hw_ver,
+        vendor_part_id: attr.vendor_part_id,
+        fw_ver: text(&attr.fw_ver),
     }
+}
+
+/// A C string in an array.
+fn text(bytes: &[u8]) -> String {
+    let until_nul = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(until_nul).into_owned()
 }
 
 /// A port.

@@ -330,6 +330,12 @@ pub struct DeviceInfo {
     /// Revision of the hardware.
     #[serde(default)]
     pub hw_ver: u32,
+    /// The vendor's number of the part.
+    #[serde(default)]
+    pub vendor_part_id: u32,
+    /// Version of the firmware.
+    #[serde(default)]
+    pub fw_ver: String,
 }
 
 impl DeviceInfo {

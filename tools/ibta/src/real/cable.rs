@@ -116,6 +116,11 @@ impl Cables {
         })
     }
 
+    /// All of them, that to port 1 first.
+    pub(super) fn all(&self) -> &[Cable] {
+        &self.cables
+    }
+
     /// How many there are.
     pub(super) fn count(&self) -> u8 {
         self.cables.len() as u8

@@ -8,9 +8,10 @@ use super::own::OwnDevice;
 use super::rig::{RealRig, Way};
 use super::wire::OnCable;
 use super::witness::Witness;
-use super::{Options, ask, info, named_agent, own_agent, port_state};
+use super::{Options, gid, info, named_agent, own_agent, port_state};
 use crate::mad::{SM_LID, Tester};
-use crate::protocol::{AddressVector, Command, Reply};
+use crate::protocol::AddressVector;
+use crate::report::about::{Over, Reached, Tested};
 use crate::run::Stop;
 use anyhow::{Error, Result, anyhow, bail};
 use ferroce_fabric::link::Cable;
@@ -22,6 +23,7 @@ pub(super) struct Management {
     pub(super) agent: Agent,
     pub(super) cables: Cables,
     pub(super) witness: Rc<Witness>,
+    pub(super) tested: Tested,
     _own: Option<OwnDevice>,
 }
 
@@ -53,13 +55,19 @@ impl Management {
             }
         };
 
+        let mut agent = agent;
+        let info = info(&mut agent)?;
         let mut management = Management {
             agent,
             cables,
             witness,
+            tested: Tested {
+                own: own.is_some(),
+                agent: options.agent,
+                ..Tested::new(&info)
+            },
             _own: own,
         };
-        let info = info(&mut management.agent)?;
         let cables = management.cables.count();
         if cables > info.ports {
             bail!(
@@ -75,6 +83,11 @@ impl Management {
         let mut rig = management.mad()?;
         Tester::new(&mut rig).find().map_err(failure)?;
         drop(rig);
+        for (port, cable) in (1..).zip(management.cables.all().to_vec()) {
+            let gid = gid(&mut management.agent, port, 0)?.0.into();
+            let over = Over::Cable { cable };
+            management.tested.reached.push(Reached { port, gid, over });
+        }
         Ok(management)
     }
 
@@ -89,10 +102,7 @@ impl Management {
         Tester::new(&mut rig).initialize().map_err(failure)?;
         drop(rig);
         let state = port_state(&mut self.agent, port)?;
-        let device = match ask(&mut self.agent, &Command::QueryGid { port, index: 0 })? {
-            Reply::Gid { gid, .. } => gid,
-            reply => bail!("the agent says {reply:?} when asked for a GID"),
-        };
+        let (device, _) = gid(&mut self.agent, port, 0)?;
 
         let way = Way {
             path: AddressVector {

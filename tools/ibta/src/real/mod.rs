@@ -26,6 +26,7 @@ mod witness;
 
 use crate::catalog::Test;
 use crate::protocol::{Command, DeviceInfo, PortState, Reply};
+use crate::report::about::Tested;
 use crate::rig::{Backend, MadRig, TransportRig};
 use crate::run::Stop;
 use agent::Agent;
@@ -81,6 +82,8 @@ pub struct RealBackend {
     management: Option<Management>,
     /// Why there is none, after it was tried.
     unmanaged: Option<String>,
+    /// The device, where none of the tests can be run on it.
+    untested: Option<Tested>,
     /// Of this machine, once it was needed.
     witness: Option<Rc<Witness>>,
 }
@@ -94,6 +97,7 @@ impl RealBackend {
             given_up: None,
             management: None,
             unmanaged: None,
+            untested: None,
             witness: None,
         }
     }
@@ -142,9 +146,33 @@ impl RealBackend {
 
         // None of these tests can be run.
         if !transport && !cables {
-            info(&mut named_agent(&self.options)?)?;
+            let info = info(&mut named_agent(&self.options)?)?;
+            self.untested = Some(Tested {
+                agent: self.options.agent,
+                ..Tested::new(&info)
+            });
         }
         Ok(())
+    }
+
+    /// The devices under test as they are now, and how their ports are reached.
+    pub fn devices(&self) -> Vec<Tested> {
+        let transport = self.transport.as_ref().map(|transport| &transport.tested);
+        let management = self
+            .management
+            .as_ref()
+            .map(|management| &management.tested);
+        let mut devices: Vec<Tested> = Vec::new();
+        for tested in [transport, management, self.untested.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            match devices.iter_mut().find(|known| known.is(tested)) {
+                Some(known) => known.reached.extend(tested.reached.iter().cloned()),
+                None => devices.push(tested.clone()),
+            }
+        }
+        devices
     }
 
     /// Takes the tester's ends of the cables and starts or calls the agent.
@@ -290,6 +318,14 @@ fn info(agent: &mut Agent) -> Result<DeviceInfo> {
     match ask(agent, &Command::Device)? {
         Reply::Device(info) => Ok(info),
         reply => bail!("the agent says {reply:?} when asked for its device"),
+    }
+}
+
+/// An entry of a port's GID table, and whether it is one of RoCE version 2.
+fn gid(agent: &mut Agent, port: u8, index: u32) -> Result<([u8; 16], bool)> {
+    match ask(agent, &Command::QueryGid { port, index })? {
+        Reply::Gid { gid, roce_v2 } => Ok((gid, roce_v2)),
+        reply => bail!("the agent says {reply:?} when asked for a GID"),
     }
 }
 

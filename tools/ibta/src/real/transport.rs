@@ -5,8 +5,9 @@ use super::agent::Agent;
 use super::own::{self, OwnDevice};
 use super::rig::Way;
 use super::roce::{Ends, Roce};
-use super::{Options, agent_of, ask, info, own_agent, port_state};
-use crate::protocol::{AddressVector, Command, DeviceInfo, PortState, Reply};
+use super::{Options, agent_of, gid, info, own_agent, port_state};
+use crate::protocol::{AddressVector, DeviceInfo, PortState};
+use crate::report::about::{Over, Reached, Tested};
 use anyhow::{Context, Result, bail};
 use std::net::IpAddr;
 
@@ -15,6 +16,7 @@ pub(super) struct Transport {
     pub(super) agent: Agent,
     pub(super) wire: Roce,
     pub(super) way: Way,
+    pub(super) tested: Tested,
     _own: Option<OwnDevice>,
 }
 
@@ -53,10 +55,22 @@ impl Transport {
             mtu: state.active_mtu,
         };
 
+        let tested = Tested {
+            own: own.is_some(),
+            agent: options.agent,
+            reached: vec![Reached {
+                port,
+                gid: gid_of(device).into(),
+                over: Over::Roce { tester, device },
+            }],
+            ..Tested::new(&info)
+        };
+
         Ok(Transport {
             agent,
             wire: Roce::new(Ends { tester, device })?,
             way,
+            tested,
             _own: own,
         })
     }
@@ -101,10 +115,7 @@ fn source_gid(
     let wanted = gid_of(tester);
     let mut best: Option<((bool, u32), u8, IpAddr)> = None;
     for index in 0..state.gid_tbl_len.min(256) {
-        let (gid, roce_v2) = match ask(agent, &Command::QueryGid { port, index })? {
-            Reply::Gid { gid, roce_v2 } => (gid, roce_v2),
-            reply => bail!("the agent says {reply:?} when asked for a GID"),
-        };
+        let (gid, roce_v2) = gid(agent, port, index)?;
         let address = address_of(gid);
         if !roce_v2 || address.is_ipv4() != tester.is_ipv4() || gid == [0; 16] {
             continue;

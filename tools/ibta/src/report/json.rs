@@ -1,6 +1,8 @@
-//! Results for programs: `{"device": …, "tests": [{"id": …, "result": "PASS", "assertions": [{"id":
-//! …, "result": …}], …}]}`.
+//! Results for programs: `{"device": …, "run": …, "tests": [{"id": …, "result": "PASS",
+//! "assertions": [{"id": …, "result": …}], …}]}`. `run` says what was tested, from where, and by
+//! what ([`About`]); `device` has the names of it.
 
+use super::about::About;
 use crate::run::TestResult;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -11,6 +13,7 @@ use std::path::Path;
 #[derive(Serialize)]
 struct Document<'a> {
     device: &'a str,
+    run: &'a About,
     tests: &'a [TestResult],
 }
 
@@ -18,10 +21,15 @@ struct Document<'a> {
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn write(path: &Path, device: &str, tests: &[TestResult]) -> Result<()> {
+pub fn write(path: &Path, about: &About, tests: &[TestResult]) -> Result<()> {
     let context = || format!("{}", path.display());
     let mut out = BufWriter::new(File::create(path).with_context(context)?);
-    serde_json::to_writer_pretty(&mut out, &Document { device, tests }).with_context(context)?;
+    let document = Document {
+        device: &about.device(),
+        run: about,
+        tests,
+    };
+    serde_json::to_writer_pretty(&mut out, &document).with_context(context)?;
     writeln!(out)
         .and_then(|()| out.flush())
         .with_context(context)
@@ -32,6 +40,9 @@ pub fn write(path: &Path, device: &str, tests: &[TestResult]) -> Result<()> {
 pub struct Kept {
     /// The device's name.
     pub device: String,
+    /// What was tested; of results of earlier versions nothing is known.
+    #[serde(default)]
+    pub run: About,
     /// The tests.
     pub tests: Vec<TestResult>,
 }

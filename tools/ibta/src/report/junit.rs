@@ -1,5 +1,7 @@
-//! Results as JUnit XML: a suite for each family, a case for each test.
+//! Results as JUnit XML: a suite for each family, a case for each test. What was tested is in the
+//! properties of each suite.
 
+use super::about::About;
 use super::text;
 use crate::run::{TestResult, Verdict};
 use anyhow::{Context, Result};
@@ -12,13 +14,17 @@ use std::path::Path;
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn write(path: &Path, device: &str, tests: &[TestResult]) -> Result<()> {
-    let mut report = Report::new(format!("ferroce-ibta, device {device}"));
+pub fn write(path: &Path, about: &About, tests: &[TestResult]) -> Result<()> {
+    let mut report = Report::new(format!("ferroce-ibta, device {}", about.device()));
+    if let Some(began) = about.time() {
+        report.set_timestamp(began);
+    }
+
     let mut families: BTreeMap<&str, TestSuite> = BTreeMap::new();
     for test in tests {
         families
             .entry(&test.family)
-            .or_insert_with(|| TestSuite::new(test.family.clone()))
+            .or_insert_with(|| suite(&test.family, about))
             .add_test_case(case(test));
     }
     report.add_test_suites(families.into_values());
@@ -26,6 +32,14 @@ pub fn write(path: &Path, device: &str, tests: &[TestResult]) -> Result<()> {
     report
         .serialize(File::create(path).with_context(context)?)
         .with_context(context)
+}
+
+fn suite(family: &str, about: &About) -> TestSuite {
+    let mut suite = TestSuite::new(family);
+    for (name, value) in about.properties() {
+        suite.add_property((name, value.as_str()));
+    }
+    suite
 }
 
 fn case(test: &TestResult) -> TestCase {

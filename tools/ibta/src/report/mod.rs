@@ -1,5 +1,6 @@
 //! What came of a run: for people, for programs, and the packets for tshark.
 
+pub mod about;
 pub mod conformance;
 mod generated;
 pub mod html;

@@ -1,8 +1,18 @@
 //! Results for people.
 
 use super::Sums;
+use super::about::About;
 use crate::run::{Entry, TestResult, Verdict};
 use std::fmt::Write;
+
+/// What is tested, a line for each device.
+pub fn about(about: &About) -> String {
+    let lines = about
+        .devices
+        .iter()
+        .map(|device| format!("device: {device}"));
+    lines.collect::<Vec<_>>().join("\n")
+}
 
 /// One line: how it ended, its name, what it is about, and why if it did not pass; then one for
 /// each time that it was inconclusive.

@@ -5,6 +5,7 @@
 use std::process::Command;
 use std::time::Duration;
 
+use anyhow::Context;
 use rustix::process::Signal;
 
 use crate::harness::case::expect;
@@ -32,6 +33,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("ibta/around/no such device, port or address", wrong_names),
         Case::new("ibta/around/the tester's address is in use", in_use),
         Case::new("ibta/around/an agent for several testers", several_testers),
+        Case::new("ibta/around/what was tested is in every report", told),
         Case::new("ibta/around/an agent that never answers", never_answers),
         Case::new("ibta/around/an agent that dies in a test", dies),
         Case::new("ibta/around/nobody at the agent's address", nobody),
@@ -208,6 +210,60 @@ fn several_testers(lab: &mut Lab) -> Ending {
     expect(agent.err.matches("has come").count() == 4, || {
         format!("four testers have come, the agent says: {}", agent.err)
     })
+}
+
+/// Which device it was, its GUID and firmware, from where, and by which command; and that it is one
+/// of the tester's own where none is named, whatever is at the far end of a cable.
+fn told(lab: &mut Lab) -> Ending {
+    let ground = Ground::new(lab)?;
+    let (_agent, address) = ground.agent(lab)?;
+    let to = ["run", QUICK, "--agent", &address, "--tester", TESTER];
+    let reports = ["--json", "r.json", "--junit", "r.xml", "--html", "r.html"];
+    let finished = ground.outside(&[&to[..], &reports].concat())?;
+    passed(&finished)?;
+
+    let device = &ground.host.status()?["device"];
+    let firmware = device["fw_ver"].as_str().unwrap_or_default().to_owned();
+    let bytes = device["node_guid"].as_array().into_iter().flatten();
+    let guid: String = bytes
+        .filter_map(serde_json::Value::as_u64)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let gid = format!("::ffff:{DEVICE}");
+    let due = ["ferroce0", &guid, &firmware, &address, &gid, TESTER];
+    let first = finished.out.lines().next().unwrap_or_default().to_owned();
+    let read = |name: &str| std::fs::read_to_string(ground.dir.join(name)).context("a report");
+    let (json, junit, html) = (read("r.json")?, read("r.xml")?, read("r.html")?);
+    for (place, report) in [
+        ("the first line", &first),
+        ("JSON", &json),
+        ("JUnit", &junit),
+        ("HTML", &html),
+    ] {
+        let lacks = due
+            .iter()
+            .find(|due| due.is_empty() || !report.contains(**due));
+        expect(lacks.is_none(), || {
+            format!("{place} lacks {lacks:?} of {due:?}")
+        })?;
+        let dated = place == "the first line" || report.contains("--junit") && report.contains("T");
+        expect(dated, || format!("{place} lacks the command or the date"))?;
+    }
+
+    // The same of results that were kept.
+    passed(&ground.outside(&["report", "r.json", "--html", "again.html"])?)?;
+    expect(read("again.html")?.contains(&guid), || {
+        "a page of kept results lacks the device".to_owned()
+    })?;
+
+    let cable = format!("{DEVICE}:{}={DEVICE}:{}", lab.port(), lab.port());
+    let finished = ground.outside(&["run", "C14_024_01", "--cable", &cable])?;
+    passed(&finished)?;
+    let first = finished.out.lines().next().unwrap_or_default();
+    expect(
+        first.contains("of the tester's own") && first.contains(&cable),
+        || format!("it must be said that no other device was tested: {first}"),
+    )
 }
 
 fn never_answers(lab: &mut Lab) -> Ending {

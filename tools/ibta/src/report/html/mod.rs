@@ -11,6 +11,7 @@ mod markup;
 mod section;
 
 use super::Sums;
+use super::about::About;
 use crate::run::{TestResult, Verdict};
 use crate::trace::Trace;
 use anyhow::{Context, Result};
@@ -38,6 +39,7 @@ const VERDICTS: [Verdict; 5] = [
 pub struct Html {
     path: PathBuf,
     device: String,
+    about: About,
     sections: String,
     written: Option<Instant>,
 }
@@ -50,11 +52,12 @@ struct Group {
 }
 
 impl Html {
-    /// A page about a device, for this file.
-    pub fn new(path: &Path, device: &str) -> Html {
+    /// A page about a device of this name, for this file.
+    pub fn new(path: &Path, device: &str, about: &About) -> Html {
         Html {
             path: path.to_owned(),
             device: device.to_owned(),
+            about: about.clone(),
             sections: String::new(),
             written: None,
         }
@@ -114,6 +117,7 @@ impl Html {
         );
 
         out += &filters(tests);
+        out += &tested(&self.about);
         out + &groups(tests)
     }
 }
@@ -163,6 +167,18 @@ fn filters(tests: &[TestResult]) -> String {
             <button type=button id=open>open all shown</button><button type=button id=close>close all</button>\n\
             <span id=shown></span>\n</div>\n</header>\n<main>\n";
     out
+}
+
+/// What was tested, from where, and by what.
+fn tested(about: &About) -> String {
+    let rows = about.properties().into_iter();
+    let rows = rows.map(|(name, value)| format!("<tr><th>{name}<td>{}\n", Text(value)));
+    match rows.collect::<String>() {
+        none if none.is_empty() => none,
+        rows => format!(
+            "<details id=about open><summary>What was tested</summary>\n<table>\n{rows}</table></details>\n"
+        ),
+    }
 }
 
 /// A line for each group of tests.
@@ -239,6 +255,7 @@ fn link(page: &Path, file: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::about::Tested;
 
     /// The colours of a scheme: `--name:#rrggbb`, or with three digits.
     fn colours(style: &str) -> BTreeMap<&str, [f64; 3]> {
@@ -308,14 +325,20 @@ mod tests {
         let test = tests.iter().find(|test| test.id == "C09_060_09").unwrap();
         let mut backend = crate::sim::SimBackend::default();
         let (result, trace) = crate::execute::execute(test, &mut backend, Box::new(|_| {}));
-        let mut page = Html::new(&path, "<device>");
+        let about = About::now(vec![Tested {
+            name: "<device>".to_owned(),
+            ..Tested::default()
+        }]);
+        let mut page = Html::new(&path, &about.device(), &about);
         page.add(&result, &trace);
         page.write(&[result]).unwrap();
 
         let text = fs::read_to_string(&path).unwrap();
         let whole = text.split("<script>").next().unwrap();
         for due in [
-            "&lt;device&gt;",
+            "<span id=device>&lt;device&gt;</span>",
+            "<th>device<td>&lt;device&gt;",
+            "<th>began<td>2",
             "data-verdict=pass data-group=\"C09-060\"",
             "RC COMPARE &amp; SWAP · PSN 0xfffffe",
             "<b>AtomicETH</b> VA 0x999000",
