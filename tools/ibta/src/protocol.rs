@@ -216,3 +216,30 @@ pub enum Reply {
         what: String,
     },
 }
+
+/// A call that failed and should not have, in words: `ibv_create_qp: Cannot allocate memory (os
+/// error 12)`.
+pub fn refusal(call: &str, errno: i32) -> anyhow::Error {
+    anyhow::anyhow!("{call}: {}", std::io::Error::from_raw_os_error(errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_said_in_words() {
+        let said = refusal("ibv_create_qp", 12).to_string();
+        assert_eq!(said, "ibv_create_qp: Cannot allocate memory (os error 12)");
+    }
+
+    #[test]
+    fn an_agent_of_an_earlier_version_says_less() {
+        let said = r#"{"reply":"device","name":"a","ports":1,"max_qp_rd_atom":1,
+            "max_qp_init_rd_atom":1,"atomics":false,"auto_path_mig":false}"#;
+        let Ok(Reply::Device(info)) = serde_json::from_str(said) else {
+            panic!("it is a device");
+        };
+        assert_eq!((info.vendor_part_id, info.fw_ver.as_str()), (0, ""));
+    }
+}

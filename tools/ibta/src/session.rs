@@ -37,7 +37,7 @@ pub(crate) struct Output {
     html: Option<PathBuf>,
     /// Write the packets of every test to this directory, a pcapng file each [default: those of
     /// tests that fail, to ferroce-ibta-captures in the current directory; with --html all, to
-    /// FILE-packets]
+    /// report-packets beside report.html]
     #[arg(long, value_name = "DIR")]
     pcap: Option<PathBuf>,
 }
@@ -62,10 +62,14 @@ pub(crate) fn run(
         create(dir)?;
     }
 
-    let mut html = output
-        .html
-        .as_ref()
-        .map(|path| Html::new(path, &about.device(), about));
+    // What cannot be written is known before the first test.
+    write(&[], about, output)?;
+    let device = about.device();
+    let mut html = (output.html.as_ref()).map(|path| Html::new(path, &device, about));
+    if let Some(html) = &mut html {
+        html.write(&[])?;
+    }
+
     crate::say(text::about(about));
     let progress = progress(tests.len());
     let mut results: Vec<TestResult> = Vec::new();

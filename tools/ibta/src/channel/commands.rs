@@ -1,6 +1,6 @@
 //! What a test has the device side do beside channels: memory, and what device it is.
 
-use crate::protocol::{Command, DeviceInfo, Region, Reply};
+use crate::protocol::{Command, DeviceInfo, Region, Reply, refusal};
 use crate::rig::TransportRig;
 use anyhow::{Result, bail};
 
@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 /// The rig failed, or the device refused.
 pub fn must(rig: &mut dyn TransportRig, command: Command) -> Result<Reply> {
     match rig.command(&command)? {
-        Reply::Errno { code, what } => bail!("{what}: errno {code}"),
+        Reply::Errno { code, what } => Err(refusal(&what, code)),
         reply => Ok(reply),
     }
 }

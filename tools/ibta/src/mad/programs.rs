@@ -1,7 +1,7 @@
 //! What programs of the device are told, by the device's side.
 
 use super::Tester;
-use crate::protocol::{AsyncEvent, Command, PortState, Reply};
+use crate::protocol::{AsyncEvent, Command, PortState, Reply, refusal};
 use crate::rig::MadRig;
 use crate::run::{Outcome, Run, Stop};
 use anyhow::anyhow;
@@ -55,7 +55,7 @@ impl Tester<'_> {
         match self.rig.command(command)? {
             // EOPNOTSUPP and ENOSYS.
             Reply::Errno { code: 95 | 38, .. } => Ok(None),
-            Reply::Errno { code, what } => Err(anyhow!("{what}: errno {code}").into()),
+            Reply::Errno { code, what } => Err(refusal(&what, code).into()),
             reply => Ok(Some(reply)),
         }
     }

@@ -25,7 +25,7 @@ mod wire;
 mod witness;
 
 use crate::catalog::Test;
-use crate::protocol::{Command, DeviceInfo, PortState, Reply};
+use crate::protocol::{Command, DeviceInfo, PortState, Reply, refusal};
 use crate::report::about::Tested;
 use crate::rig::{Backend, MadRig, TransportRig};
 use crate::run::Stop;
@@ -307,9 +307,7 @@ fn this_program() -> Result<PathBuf> {
 /// Asks the agent what must succeed.
 fn ask(agent: &mut Agent, command: &Command) -> Result<Reply> {
     match agent.call(command)? {
-        Reply::Errno { code, what } => {
-            bail!("{what}: {}", std::io::Error::from_raw_os_error(code))
-        }
+        Reply::Errno { code, what } => Err(refusal(&what, code)),
         reply => Ok(reply),
     }
 }

@@ -35,6 +35,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("ibta/page/its script filters", filtered),
         Case::new("ibta/page/light and dark", light_and_dark),
         Case::new("ibta/page/a run writes it", written),
+        Case::new("ibta/page/no place for it", no_place),
     ]
 }
 
@@ -284,4 +285,21 @@ fn written(lab: &mut Lab) -> Ending {
     expect(finished.err.contains("absent.json"), || {
         format!("must say what is missing: {}", finished.err)
     })
+}
+
+/// A report that there is no place for, this page or another, is known of before the first test.
+fn no_place(lab: &mut Lab) -> Ending {
+    let dir = lab.case_dir()?;
+    fs::create_dir(dir.join("in-the-way")).context("in-the-way")?;
+    for report in ["--html", "--json", "--junit"] {
+        let args = ["run", FAILED, "--sim", report, "in-the-way"];
+        let finished = run_in(lab, &dir, &args, LIMIT)?;
+        ended(&finished, 2)?;
+        let told = finished.err.contains("in-the-way") && !finished.out.contains(FAILED);
+        expect(told, || {
+            format!("{report}: {}{}", finished.out, finished.err)
+        })?;
+    }
+
+    Ok(())
 }
