@@ -4,8 +4,10 @@
 #include "setup/peers.h"
 #include "setup/twists.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <time.h>
+#include <unistd.h>
 
 static exs_event_t events[EXS_EVTVEC_MAX];
 static const struct timeval at_once = {0, 0};
@@ -68,13 +70,17 @@ static void too_many_to_wait_for(param *p)
 	p->evtvec_cnt = -EXS_EVTVEC_MAX - 1;
 }
 
+static void post_send(param *p, uintptr_t ahandle)
+{
+	CHECK(!exs_send(p->fd, p->send_buf, 16, 0, p->qh, (exs_ahandle_t)ahandle, p->mh), "exs_send: %s", strerror(errno));
+}
+
 // Sends so many messages without waiting for them, each with an ahandle of its own, then has all
 // their events counted.
 static void post_sends(param *p, int count)
 {
 	for (int i = 0; i < count; i++)
-		CHECK(!exs_send(p->fd, p->send_buf, 16, 0, p->qh, (exs_ahandle_t)(uintptr_t)(i + 1), p->mh), "exs_send: %s",
-		      strerror(errno));
+		post_send(p, i + 1);
 }
 
 static void check_sends(const exs_event_t *vector, int from, int count)
@@ -108,11 +114,23 @@ static void number_of_events(param *p)
 	hang_up(p);
 }
 
-// Waits for all.
+static void *send_late(void *arg)
+{
+	usleep(100000);
+	post_send(arg, 200);
+	return NULL;
+}
+
+// Waits for all, also for the one whose operation begins while it waits.
 static void waits_for_so_many(param *p)
 {
-	post_sends(p, 200);
+	pthread_t late;
+
+	post_sends(p, 199);
+	wait_until_queued(p, 199);
+	CHECK(!pthread_create(&late, NULL, send_late, p), "no thread");
 	int count = exs_qdequeue(p->qh, events, -200, NULL);
+	pthread_join(late, NULL);
 	CHECK(count == 200, "%d events instead of 200", count);
 	check_sends(events, 0, 200);
 	hang_up(p);
