@@ -22,6 +22,7 @@ static const struct test_case all_tests[] = {
 	{5, OK(OK_EXS_LISTEN), .state = bound},
 	{6, ERROR(EINVAL), .state = listening},
 	{7, ERROR(EINVAL), .peer = peer_connects, .state = accepted},
+	{8, ERROR(EDESTADDRREQ), .state = with_socket},
 };
 
 PROGRAM("exs_listen", call)

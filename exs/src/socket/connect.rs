@@ -83,6 +83,10 @@ impl Socket {
         if !matches!(inner.phase, Phase::Idle(_)) {
             return Err(Errno(libc::EINVAL));
         }
+        // It would listen at a port that nobody can learn: there is no exs_getsockname().
+        if inner.bound.is_none() {
+            return Err(Errno(libc::EDESTADDRREQ));
+        }
         let mut id = self.identifier(library, &mut inner)?;
         if let Err(error) = id.listen(backlog) {
             inner.phase = Phase::Idle(Some(id));

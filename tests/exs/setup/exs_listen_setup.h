@@ -24,6 +24,7 @@ static const char *const all_listen_tests[] = {
 	[5 - 1] = "exs_listen(fd, 10)",
 	[6 - 1] = "exs_listen(LISTENING_FD, 10)",
 	[7 - 1] = "exs_listen(ACCEPTED_FD, 10)",
+	[8 - 1] = "exs_listen(fd, 10) [no exs_bind]",
 };
 
 TEST_NAMES(listen, LISTEN)
