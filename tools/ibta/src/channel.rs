@@ -20,12 +20,13 @@ use crate::rig::TransportRig;
 use crate::run::{Outcome, Run};
 use anyhow::Result;
 use commands::unexpected;
-use ferroce_wire::pkey;
 
 /// The tester's queue pair, unless a test says another.
 pub const TESTER_QP: u32 = 0x00_0777;
-/// P_Key of every port.
+/// P_Key of the tester's packets: that of a full member of the partition that every port is in.
 pub const DEFAULT_PKEY: u16 = 0xffff;
+/// Which entry of the port's P_Key table queue pairs of the device have.
+const PKEY_INDEX: u16 = 0;
 
 /// What a channel is opened with. The default suits most tests.
 #[derive(Clone, Copy, Debug)]
@@ -106,6 +107,8 @@ pub struct Channel {
     pub qp: u32,
     /// What it was opened with.
     pub options: ChannelOptions,
+    /// The P_Key that the device's queue pair has, with the bit of its membership.
+    pub pkey: u16,
     /// PSN of the tester's next request.
     pub next_psn: u32,
 }
@@ -136,9 +139,16 @@ impl Channel {
             other => return unexpected(other),
         };
 
+        let (port, index) = (rig.port(), PKEY_INDEX);
+        let pkey = match must(rig, Command::QueryPkey { port, index })? {
+            Reply::Pkey { pkey } => pkey,
+            other => return unexpected(other),
+        };
+
         let channel = Channel {
             qp,
             options,
+            pkey,
             next_psn: options.tester_psn & 0xff_ffff,
         };
 
@@ -183,7 +193,7 @@ impl Channel {
 
         match state {
             qp_state::INIT => QpAttributes {
-                pkey_index: Some(0),
+                pkey_index: Some(PKEY_INDEX),
                 port_num: Some(rig.port()),
                 qp_access_flags: connected.then_some(o.access & !access::MW_BIND),
                 qkey: (!connected).then_some(o.qkey),
@@ -296,11 +306,11 @@ impl Channel {
         run.check(assertion, packet.problem.is_none(), || {
             format!("{} is not valid", packet.describe())
         })?;
-        let (bth, tester) = (&packet.bth, self.options.tester_qp);
-        let for_us = bth.dest_qp == tester && pkey::is_same_partition(bth.pkey, DEFAULT_PKEY);
+        let (bth, tester, pkey) = (&packet.bth, self.options.tester_qp, self.pkey);
+        let for_us = bth.dest_qp == tester && bth.pkey == pkey;
         run.check(assertion, for_us, || {
             format!(
-                "{} is for queue pair {:#x} and partition {:#06x}, must be {tester:#x} and {DEFAULT_PKEY:#06x}",
+                "{} is for queue pair {:#x} with P_Key {:#06x}, must be {tester:#x} and {pkey:#06x}",
                 packet.describe(),
                 bth.dest_qp,
                 bth.pkey,

@@ -247,6 +247,7 @@ const ALL: &[Generic] = mutants! {
     Second "bth.migreq, every second packet": |packet| packet.bth.migreq ^= true;
     Packet "bth.tver+1": |packet| { packet.bth.tver += 1; true };
     Packet "bth.pkey+1": |packet| { packet.bth.pkey ^= 1; true };
+    Packet "bth.pkey, membership": |packet| { packet.bth.pkey ^= 0x8000; true };
     Packet "bth.pkey=0": |packet| zero(&mut packet.bth.pkey);
     Packet "bth.fecn": |packet| { packet.bth.fecn ^= true; true };
     Packet "bth.becn": |packet| { packet.bth.becn ^= true; true };

@@ -32,6 +32,8 @@ pub struct Faults {
     pub on_place: Option<PlaceHook>,
     /// Commands before they are carried out.
     pub on_command: Option<Box<dyn FnMut(Command) -> Command>>,
+    /// The only entry of the port's P_Key table.
+    pub p_key: Option<u16>,
     /// The device's timers run so much faster; 1 is right.
     pub clock: Option<f64>,
 }
@@ -114,6 +116,12 @@ impl Faults {
     /// Changes commands.
     pub fn command(mut self, hook: impl FnMut(Command) -> Command + 'static) -> Faults {
         self.on_command = Some(Box::new(hook));
+        self
+    }
+
+    /// Gives the port another P_Key, which the device's packets do not have by that.
+    pub fn p_key(mut self, p_key: u16) -> Faults {
+        self.p_key = Some(p_key);
         self
     }
 

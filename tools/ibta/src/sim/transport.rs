@@ -40,7 +40,7 @@ impl SimTransport {
     pub fn new(mut faults: Faults) -> SimTransport {
         SimTransport {
             now: Duration::ZERO,
-            device: Device::new(faults.on_place.take()),
+            device: Device::new(faults.on_place.take(), faults.p_key),
             faults,
             sent: 0,
             to_device: Wire::new(),

@@ -26,7 +26,7 @@ use std::rc::Rc;
 
 /// Path MTU of the simulated wire.
 pub(super) const MTU: u32 = 4096;
-/// The only P_Key of the simulated port.
+/// The only P_Key of the simulated port, unless it is given another.
 const PKEY: u16 = 0xffff;
 const FIRST_QPN: u32 = 0x00_0d17;
 /// Which end of the simulator's wire is the device; the tester is the other.
@@ -46,6 +46,7 @@ struct Pair {
 pub(super) struct Device {
     memory: Rc<RefCell<Memory>>,
     place: Rc<RefCell<Option<PlaceHook>>>,
+    p_key: u16,
     rng: Rng,
     pairs: BTreeMap<u32, Pair>,
     next_qpn: u32,
@@ -66,12 +67,14 @@ pub(super) fn refuse(code: i32, what: &str) -> Refusal {
 }
 
 impl Device {
-    pub(super) fn new(place: Option<PlaceHook>) -> Device {
+    /// A device, with another P_Key than the usual one if one is given.
+    pub(super) fn new(place: Option<PlaceHook>, p_key: Option<u16>) -> Device {
         let memory = Rc::new(RefCell::new(Memory::default()));
         Device {
             sink: SimSink::new(DEVICE, memory.clone()),
             memory,
             place: Rc::new(RefCell::new(place)),
+            p_key: p_key.unwrap_or(PKEY),
             rng: Rng::new(1),
             pairs: BTreeMap::new(),
             next_qpn: FIRST_QPN,
@@ -89,7 +92,7 @@ impl Device {
         };
 
         let key = packet.bth.pkey;
-        let same_partition = pkey::matches(PKEY, key);
+        let same_partition = pkey::matches(self.p_key, key);
         let Some(pair) = self.pairs.get_mut(&packet.bth.dest_qp) else {
             return;
         };
@@ -175,7 +178,7 @@ impl Device {
         match command {
             Command::Reset => {
                 let place = self.place.borrow_mut().take();
-                *self = Device::new(place);
+                *self = Device::new(place, Some(self.p_key));
                 Reply::Done
             }
             Command::Device => Reply::Device(DeviceInfo {
@@ -196,7 +199,7 @@ impl Device {
                 ethernet: true,
                 ..PortState::default()
             }),
-            Command::QueryPkey { port: 1, index: 0 } => Reply::Pkey { pkey: PKEY },
+            Command::QueryPkey { port: 1, index: 0 } => Reply::Pkey { pkey: self.p_key },
             Command::CreateQp(create) => self.create_qp(&create),
             Command::ModifyQp { qp, attributes } => self.modify_qp(now, qp, &attributes),
             Command::QueryQp { qp } => match self.pairs.get(&qp) {

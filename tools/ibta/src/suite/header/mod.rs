@@ -6,11 +6,12 @@ mod wrong;
 
 use super::arrival::{Receiver, SERVICES, word};
 use crate::catalog::{Mutant, Test};
-use crate::channel::{self, DEFAULT_PKEY};
+use crate::channel::{self, Channel, DEFAULT_PKEY};
 use crate::packet::TxPacket;
 use crate::protocol::{Service, access};
+use crate::run::{Outcome, Stop};
 use crate::sim::Faults;
-use ferroce_wire::{Bth, Ext, Reth, bth, opcode};
+use ferroce_wire::{Bth, Ext, Reth, bth, opcode, pkey};
 use wrong::{WRONGS, Wrong};
 
 const FAMILY: &str = "9.6.1";
@@ -168,7 +169,7 @@ fn taken(
     service: Service,
     title: &str,
     step: &'static str,
-    odd: fn(&mut TxPacket),
+    odd: fn(&Channel, &mut TxPacket) -> Outcome,
 ) -> (Test, String) {
     let (id, assertion) = names(name, service);
     let a = assertion.clone();
@@ -179,7 +180,7 @@ fn taken(
         run.step("1", step);
         let data = channel::pattern(64);
         let mut packet = receiver.send(0, &data);
-        odd(&mut packet);
+        odd(&receiver.cc, &mut packet)?;
         rig.transmit(&packet)?;
         run.step("2", "It is delivered");
         receiver.verify_acknowledged(run, rig, &a, 0)?;
@@ -192,14 +193,21 @@ fn taken(
     (test, assertion)
 }
 
-/// A limited member of the device's partition may send to it, since the device is a full member.
+/// A limited member of the device's partition may send to it, if the device is a full member.
 fn limited_member(service: Service) -> Test {
     let (test, assertion) = taken(
         "LIMITED_MEMBER",
         service,
         "a packet of a limited member of the partition is taken",
         "The tester sends a SEND with the P_Key of a limited member, 0x7fff",
-        |packet| packet.bth.pkey = DEFAULT_PKEY & 0x7fff,
+        |channel, packet| {
+            if !pkey::is_full_member(channel.pkey) {
+                let why = "the device is a limited member itself";
+                return Err(Stop::NotApplicable(why.to_owned()));
+            }
+            packet.bth.pkey = DEFAULT_PKEY & 0x7fff;
+            Ok(())
+        },
     );
     test.covers(&["9.6.1", "C9-43"]).mutant(Mutant::transport(
         "full-members-only",
@@ -217,7 +225,10 @@ fn reserved_bits(service: Service) -> Test {
         service,
         "reserved bits of the BTH, FECN and BECN are not held against a packet",
         "The tester sends a SEND with these bits set",
-        |packet| packet.raw = Some(with_reserved_bits(packet.covered())),
+        |_, packet| {
+            packet.raw = Some(with_reserved_bits(packet.covered()));
+            Ok(())
+        },
     );
 
     test.covers(&["9.2", "9.6.1", "C9-6"])

@@ -6,7 +6,7 @@ mod ud;
 
 use super::arrival::{Receiver, SUCCESS, send_only, word};
 use crate::catalog::{Mutant, Test};
-use crate::channel::{self, DEFAULT_PKEY};
+use crate::channel::{self, Channel};
 use crate::packet::RxPacket;
 use crate::protocol::{
     Command, Destination, Reply, SendRequest, Service, Side, access, send_flags,
@@ -130,8 +130,8 @@ fn same_psn(assertion: &str) -> Mutant {
 }
 
 /// BTH:P_Key is that of the queue pair's entry in the table.
-fn verify_pkey(run: &mut Run, assertion: &str, packet: &RxPacket) -> Outcome {
-    run.check_eq(assertion, "the P_Key", packet.bth.pkey, DEFAULT_PKEY)
+fn verify_pkey(run: &mut Run, of: &Channel, assertion: &str, packet: &RxPacket) -> Outcome {
+    run.check_eq(assertion, "the P_Key", packet.bth.pkey, of.pkey)
 }
 
 /// What was sent is never sent again.

@@ -93,7 +93,7 @@ pub(super) fn uc_message(operation: Opcode, packets: u32) -> Test {
             let due = uc_opcode(operation, n, packets);
             run.check_eq(&a, "the opcode", packet.bth.opcode, due)?;
             run.check_eq(&a, "the PSN", packet.bth.psn, receiver.cc.device_psn(n))?;
-            verify_pkey(run, &a, &packet)?;
+            verify_pkey(run, &receiver.cc, &a, &packet)?;
             if let Some(reth) = packet.ext.reth {
                 let seen = (reth.va, reth.rkey, reth.len);
                 run.check_eq(&a, "the RETH", seen, (VA, R_KEY, len))?;

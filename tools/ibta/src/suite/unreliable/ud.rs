@@ -41,7 +41,7 @@ pub(super) fn datagram(with_imm: bool) -> Test {
                 let packet = receiver.cc.expect(run, rig, &a, "a datagram")?;
                 run.check_eq(&a, "the opcode", packet.bth.opcode, due)?;
                 run.check_eq(&a, "the PSN", packet.bth.psn, receiver.cc.device_psn(n))?;
-                verify_pkey(run, &a, &packet)?;
+                verify_pkey(run, &receiver.cc, &a, &packet)?;
                 let deth = Deth {
                     qkey: Q_KEY,
                     src_qp: receiver.cc.qp,
