@@ -4,6 +4,7 @@
 //! This is the control path only. A client gets its slot's UDP sockets and its inbox from the
 //! daemon once and then works on them by itself.
 
+pub mod addr_spec;
 pub mod capabilities;
 pub mod capture;
 pub mod children;
@@ -36,6 +37,7 @@ pub mod udp;
 #[cfg(feature = "uring")]
 pub mod uring;
 
+pub use addr_spec::AddrSpec;
 pub use client::Client;
 pub use counters::{Counter, CounterPage};
 pub use error::ControlError;

@@ -12,7 +12,7 @@ use ferroce_control::{CongestionControl, udp};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::DaemonError;
-pub use crate::addr_spec::AddrSpec;
+pub use ferroce_control::AddrSpec;
 use ferroce_fabric::link::Cable;
 
 /// What a device's ports are.

@@ -7,7 +7,6 @@
 //! the kernel. Those that come here are for QP1 or for nobody.
 
 mod adapter;
-mod addr_spec;
 mod armed;
 mod attention;
 mod captures;

@@ -7,6 +7,7 @@ mod session;
 
 use anyhow::{Context, Result};
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use ferroce_control::addr_spec::endpoint;
 use ferroce_ibta::catalog::Test;
 use ferroce_ibta::real::{self, RealBackend};
 use ferroce_ibta::report;
@@ -120,7 +121,7 @@ struct AgentArgs {
     device: String,
     /// Serve testers that connect to this address and port, one after the other, until killed.
     /// Whoever can connect may use the device [default: one tester, at standard input and output]
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = endpoint)]
     listen: Option<SocketAddr>,
 }
 

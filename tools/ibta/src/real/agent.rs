@@ -10,7 +10,7 @@ use crate::protocol::{Command, Reply};
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{self, Child, Stdio};
@@ -85,13 +85,10 @@ impl Agent {
     }
 
     /// The addresses of the two ends, if it is connected over a network: the tester's, the agent's.
-    pub fn addresses(&self) -> Option<(IpAddr, IpAddr)> {
+    pub fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
         match &self.stream {
             Stream::Local(_) => None,
-            Stream::Remote(stream) => Some((
-                stream.local_addr().ok()?.ip(),
-                stream.peer_addr().ok()?.ip(),
-            )),
+            Stream::Remote(stream) => Some((stream.local_addr().ok()?, stream.peer_addr().ok()?)),
         }
     }
 

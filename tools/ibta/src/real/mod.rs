@@ -31,11 +31,13 @@ use crate::rig::{Backend, MadRig, TransportRig};
 use crate::run::Stop;
 use agent::Agent;
 use anyhow::{Context, Result, bail};
+use ferroce_control::AddrSpec;
+use ferroce_control::addr_spec::endpoint;
 use ferroce_fabric::link::Cable;
 use management::{Management, OWN_PORTS};
 use own::OwnDevice;
 use rig::RealRig;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process;
 use std::rc::Rc;
@@ -53,12 +55,12 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     pub port: u8,
     /// The tester's own address, at which there must be no RDMA device [default: one that leads to
-    /// the agent, else a free loopback address]
+    /// the agent, else a free loopback address]. A link-local one has its interface: fe80::1%eth0
     #[arg(long, value_name = "ADDRESS")]
-    pub tester: Option<IpAddr>,
+    pub tester: Option<AddrSpec>,
     /// An agent on another host, or in another namespace, that was started by
     /// `ferroce-ibta agent --listen`
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = endpoint)]
     pub agent: Option<SocketAddr>,
     /// A cable to an InfiniBand port of the device, from the tester's end to the port's:
     /// 127.0.0.1:7201=127.0.0.1:7101. The first goes to port 1; repeat it for others. Without any

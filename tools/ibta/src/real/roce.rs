@@ -26,8 +26,8 @@ const RECEIVE_BUFFER: usize = 4 << 20;
 /// The two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends {
-    /// The tester.
-    pub tester: IpAddr,
+    /// The tester, at the port of RoCE; a link-local address has its interface.
+    pub tester: SocketAddr,
     /// The device.
     pub device: IpAddr,
 }
@@ -62,7 +62,8 @@ impl Roce {
     /// If it is no address of this host, or somebody speaks RoCE there.
     pub(super) fn new(ends: Ends) -> Result<Roce> {
         let tester = ends.tester;
-        let receiver = match UdpSocket::bind((tester, ROCE_V2_PORT)) {
+        let (at, tester) = (tester, tester.ip());
+        let receiver = match UdpSocket::bind(at) {
             Ok(socket) => socket,
             Err(error) => match error.kind() {
                 ErrorKind::AddrInUse => bail!(
@@ -82,7 +83,7 @@ impl Roce {
 
         // It gets less where net.core.rmem_max is less; a test needs little.
         let _ = options::set_socket_recv_buffer_size(&receiver, RECEIVE_BUFFER);
-        let sender = source(tester)?;
+        let sender = source(at)?;
         let from = sender.local_addr()?;
         let flow = match (from.ip(), ends.device) {
             (IpAddr::V4(from_ip), IpAddr::V4(to)) => {
@@ -113,7 +114,7 @@ impl Roce {
 
     /// Where packets of the device go to.
     pub(super) fn here(&self) -> SocketAddr {
-        SocketAddr::new(self.ends.tester, ROCE_V2_PORT)
+        self.ends.tester
     }
 
     /// A packet's bytes as they go out.
@@ -150,7 +151,7 @@ impl Roce {
             }
 
             let bytes = datagram.bytes.to_vec();
-            let flow = match (from.ip(), self.ends.tester) {
+            let flow = match (from.ip(), self.ends.tester.ip()) {
                 (IpAddr::V4(from_ip), IpAddr::V4(to)) => {
                     Flow::v4(from_ip, to, from.port(), ROCE_V2_PORT)
                 }
@@ -169,8 +170,11 @@ impl Roce {
         }
     }
 
+    /// Where the device is: on the tester's link, if its address is of one.
     fn device(&self) -> SocketAddr {
-        SocketAddr::new(self.ends.device, ROCE_V2_PORT)
+        let mut device = self.ends.tester;
+        device.set_ip(self.ends.device);
+        device
     }
 }
 
@@ -181,14 +185,16 @@ impl AsFd for Roce {
 }
 
 /// A socket to send from: at the address, with a port as RoCEv2 senders have.
-fn source(address: IpAddr) -> Result<UdpSocket> {
+fn source(mut address: SocketAddr) -> Result<UdpSocket> {
     for _ in 0..64 {
-        let port = OsRng.unwrap_err().random_range(SOURCE_PORTS);
-        match UdpSocket::bind((address, port)) {
+        address.set_port(OsRng.unwrap_err().random_range(SOURCE_PORTS));
+        match UdpSocket::bind(address) {
             Ok(socket) => return Ok(socket),
             Err(error) if error.kind() == ErrorKind::AddrInUse => {}
-            Err(error) => return Err(error).with_context(|| format!("a UDP port of {address}")),
+            Err(error) => {
+                return Err(error).with_context(|| format!("a UDP port of {}", address.ip()));
+            }
         }
     }
-    bail!("no UDP port of {address} is free")
+    bail!("no UDP port of {} is free", address.ip())
 }

@@ -8,8 +8,9 @@ use super::roce::{Ends, Roce};
 use super::{Options, agent_of, gid, info, own_agent, port_state};
 use crate::protocol::{AddressVector, DeviceInfo, PortState};
 use crate::report::about::{Over, Reached, Tested};
-use anyhow::{Context, Result, bail};
-use std::net::IpAddr;
+use anyhow::{Context, Error, Result, bail};
+use ferroce_wire::ROCE_V2_PORT;
+use std::net::{IpAddr, SocketAddr};
 
 /// What the tests of the transport share. The agent goes before the device.
 pub(super) struct Transport {
@@ -41,11 +42,11 @@ impl Transport {
             bail!("port {port} of {} is not active", info.name);
         }
 
-        let peer = agent.addresses().map(|(_, peer)| peer);
-        let (sgid_index, device) = source_gid(&mut agent, &info, port, &state, tester, peer)?;
+        let peer = agent.addresses().map(|(_, peer)| peer.ip());
+        let (sgid_index, device) = source_gid(&mut agent, &info, port, &state, tester.ip(), peer)?;
         let way = Way {
             path: AddressVector {
-                dgid: Some(gid_of(tester)),
+                dgid: Some(gid_of(tester.ip())),
                 sgid_index,
                 hop_limit: 64,
                 port,
@@ -61,7 +62,10 @@ impl Transport {
             reached: vec![Reached {
                 port,
                 gid: gid_of(device).into(),
-                over: Over::Roce { tester, device },
+                over: Over::Roce {
+                    tester: tester.ip(),
+                    device,
+                },
             }],
             ..Tested::new(&info)
         };
@@ -79,16 +83,25 @@ impl Transport {
 /// `IBV_PORT_ACTIVE`.
 const PORT_ACTIVE: u32 = 4;
 
-/// The agent, the device that was started for it, and the tester's address.
-fn device_side(options: &Options) -> Result<(Agent, Option<OwnDevice>, IpAddr)> {
+/// The agent, the device that was started for it, and where the tester is.
+fn device_side(options: &Options) -> Result<(Agent, Option<OwnDevice>, SocketAddr)> {
+    let tester = match &options.tester {
+        Some(tester) => Some(tester.at_port(ROCE_V2_PORT).map_err(Error::msg)?),
+        None => None,
+    };
+
     if let Some(address) = options.agent {
         let agent = Agent::connect(address)?;
-        let tester = options.tester.or(agent.addresses().map(|(ours, _)| ours));
-        return Ok((agent, None, tester.context("no address for the tester")?));
+        let ours = agent.addresses().map(|(mut ours, _)| {
+            ours.set_port(ROCE_V2_PORT);
+            ours
+        });
+        let tester = tester.or(ours).context("no address for the tester")?;
+        return Ok((agent, None, tester));
     }
 
     if let Some(name) = &options.device {
-        let Some(tester) = options.tester else {
+        let Some(tester) = tester else {
             bail!(
                 "which address may the tester have? Say so with --tester: it must reach {name}, and no RDMA device may be there"
             );
@@ -99,7 +112,8 @@ fn device_side(options: &Options) -> Result<(Agent, Option<OwnDevice>, IpAddr)> 
     let [device, free] = own::free_addresses()?;
     let own = OwnDevice::roce(device)?;
     let agent = own_agent(&own)?;
-    Ok((agent, Some(own), options.tester.unwrap_or(free)))
+    let free = SocketAddr::new(free, ROCE_V2_PORT);
+    Ok((agent, Some(own), tester.unwrap_or(free)))
 }
 
 /// The device's GID from which it reaches the tester: its index, and its address. Of several it is

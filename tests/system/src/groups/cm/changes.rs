@@ -93,7 +93,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-pub(super) fn pair() -> Result<Pair, Stop> {
+pub(crate) fn pair() -> Result<Pair, Stop> {
     Pair::new(1500).map_err(|error| {
         Stop::Skip(format!(
             "network namespaces are not allowed here: {error:#}"

@@ -1,7 +1,7 @@
 //! Group `cm`: the stock programs of librdmacm, and those of perftest that connect through it.
 
 mod addresses;
-mod changes;
+pub(crate) mod changes;
 pub(crate) mod single;
 pub(crate) mod sockets;
 mod stock;

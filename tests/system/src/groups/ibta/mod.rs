@@ -7,6 +7,7 @@
 mod around;
 mod as_written;
 mod cables;
+mod link_local;
 mod page;
 
 use std::fs;
@@ -76,6 +77,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(as_written::cases());
     cases.extend(around::cases());
     cases.extend(cables::cases());
+    cases.extend(link_local::cases());
     cases.extend(page::cases());
     cases
 }
