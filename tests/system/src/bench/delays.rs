@@ -15,7 +15,7 @@ use comfy_table::{Table, presets};
 use serde::{Deserialize, Serialize};
 
 use super::curves::iperf;
-use super::measure::{Figure, first_line};
+use super::measure::{first_line, median};
 use super::race::perftest;
 use super::report;
 use super::rxe::in_guest;
@@ -82,7 +82,7 @@ impl Spot {
     /// The median of a way's values, if it was measured.
     fn of(&self, way: Way) -> Option<f64> {
         let (_, values) = self.values.iter().find(|(of, _)| *of == way)?;
-        Some(median(values))
+        Some(median(values.clone()))
     }
 }
 
@@ -232,7 +232,8 @@ fn table(spots: &[Spot]) -> Table {
     for spot in spots {
         let mut row = vec![format!("{} ms", spot.delay), format!("{} %", spot.loss)];
         row.extend(
-            (spot.values.iter()).map(|(_, values)| format!("{} Gb/s", amount(median(values)))),
+            (spot.values.iter())
+                .map(|(_, values)| format!("{} Gb/s", amount(median(values.clone())))),
         );
         let ours = spot.of(Way::Ferroce).unwrap_or_default();
         let tcp = [Way::Cubic, Way::Bbr].map(|way| spot.of(way).unwrap_or_default());
@@ -242,15 +243,6 @@ fn table(spots: &[Spot]) -> Table {
     }
     align_right(&mut table, 0..columns);
     table
-}
-
-fn median(values: &[f64]) -> f64 {
-    if values.is_empty() {
-        return 0.0;
-    }
-    let mut figure = Figure::new("", "Gb/s");
-    figure.values.extend_from_slice(values);
-    figure.median()
 }
 
 fn times(ours: f64, other: f64) -> String {
@@ -280,6 +272,6 @@ mod tests {
         assert!(text.contains("2.00 ") && text.contains('–'), "{text}");
         assert!(!table(&spots(&[Way::Bbr])).to_string().contains("rxe"));
         assert_eq!(times(2.0, 1.0), "2.00");
-        assert_eq!(median(&[]), 0.0);
+        assert_eq!(median(Vec::new()), 0.0);
     }
 }

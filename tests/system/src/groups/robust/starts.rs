@@ -1,10 +1,7 @@
 //! Group `robust`, continued: what daemons are started amid. Networks without a loopback interface,
 //! interfaces with strange names, users with strange masks, file systems without room.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
-
-use crate::groups::robust::trust::{NOBODY, SOON, only_root, refused, well};
+use crate::groups::robust::trust::{SOON, only_root, refused, settle, well};
 use crate::harness::case::{Case, Ending, Stop, expect};
 use crate::harness::process;
 use crate::lab::Lab;
@@ -57,13 +54,7 @@ fn masked(lab: &mut Lab) -> Ending {
     lab.vacate();
     let dir = lab.case_dir()?;
     let host = Host::new(lab.programs(), "127.0.0.1", None)?;
-    let prefix = tempfile::tempdir().map_err(anyhow::Error::from)?;
-    fs::set_permissions(prefix.path(), Permissions::from_mode(0o755))
-        .map_err(anyhow::Error::from)?;
-    crate::install::copy(lab.programs(), prefix.path())?;
-    let home = tempfile::tempdir().map_err(anyhow::Error::from)?;
-    std::os::unix::fs::chown(home.path(), Some(NOBODY), Some(NOBODY))
-        .map_err(anyhow::Error::from)?;
+    let [prefix, home] = settle(lab)?;
 
     let script =
         "umask 777; \"$0\" up --addr 127.0.0.1 && \"$0\" run -- ibv_devinfo && \"$0\" down";

@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use tempfile::TempDir;
 
 use crate::harness::case::expect;
 use crate::harness::case::{Case, Ending, Stop};
@@ -229,6 +230,16 @@ fn anywhere(lab: &mut Lab) -> Ending {
     ending
 }
 
+/// A prefix with what is built, where any user can get at it, and the home of [`NOBODY`].
+pub(super) fn settle(lab: &Lab) -> anyhow::Result<[TempDir; 2]> {
+    let prefix = tempfile::tempdir()?;
+    fs::set_permissions(prefix.path(), Permissions::from_mode(0o755))?;
+    crate::install::copy(lab.programs(), prefix.path())?;
+    let home = tempfile::tempdir()?;
+    std::os::unix::fs::chown(home.path(), Some(NOBODY), Some(NOBODY))?;
+    Ok([prefix, home])
+}
+
 /// Another user's first program finds a device too.
 fn two_users(lab: &mut Lab) -> Ending {
     only_root()?;
@@ -237,14 +248,7 @@ fn two_users(lab: &mut Lab) -> Ending {
     let mut root = Host::new(lab.programs(), "127.0.0.1", None)?;
     root.up()?;
 
-    // Where any user can get at it.
-    let prefix = tempfile::tempdir().map_err(anyhow::Error::from)?;
-    fs::set_permissions(prefix.path(), Permissions::from_mode(0o755))
-        .map_err(anyhow::Error::from)?;
-    crate::install::copy(lab.programs(), prefix.path())?;
-    let home = tempfile::tempdir().map_err(anyhow::Error::from)?;
-    std::os::unix::fs::chown(home.path(), Some(NOBODY), Some(NOBODY))
-        .map_err(anyhow::Error::from)?;
+    let [prefix, home] = settle(lab)?;
     let user = |words: &[&str], name: &str| {
         let mut command = root.plain("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
