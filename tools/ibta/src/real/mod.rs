@@ -134,7 +134,8 @@ impl RealBackend {
     /// what is wrong with names and addresses is known before the first test.
     ///
     /// # Errors
-    /// As [`prepare_transport`](Self::prepare_transport) and [`prepare_mad`](Self::prepare_mad).
+    /// No such device or port, no cable to it, nobody at the agent's address, an address or the end
+    /// of a cable in use, an agent that does not answer, …
     pub fn prepare(&mut self, tests: &[Test]) -> Result<()> {
         let transport = !tests.iter().all(Test::is_of_management);
         if transport {
