@@ -8,7 +8,6 @@ use anyhow::{Context, Error, Result, anyhow, bail};
 
 use super::distance::Distance;
 use super::engine;
-use super::measurements::MEASUREMENTS;
 use super::riostream::{self, riostream};
 use crate::groups::cm::{self, cmtime_complaint};
 use crate::harness::case::Stop;
@@ -22,8 +21,6 @@ pub(super) const LIMIT: Duration = Duration::from_secs(60);
 const PERFTEST_PORT: u16 = 19_903;
 const CMTIME_PORT: u16 = 19_904;
 const EXS_PORT: u16 = 19_905;
-/// How often a word goes there and back to tell how far the processors are: some milliseconds.
-const LOOK: u32 = 20_000;
 
 /// One measured quantity and its repetitions.
 pub(super) struct Figure {
@@ -31,7 +28,7 @@ pub(super) struct Figure {
     pub key: &'static str,
     /// What it is of.
     pub unit: &'static str,
-    /// One value a round.
+    /// One value a turn.
     pub values: Vec<f64>,
     /// How far the processors were from each other at each of them, where that was looked at and
     /// stayed the same.
@@ -64,8 +61,19 @@ impl Figure {
         median(self.values.clone())
     }
 
+    /// The medians of this one and another at each distance at which either was measured at least
+    /// twice.
+    pub(super) fn beside(&self, other: &Figure) -> Vec<(Distance, [f64; 2])> {
+        let there = |distance| {
+            let both = [self, other].map(|figure| figure.at(distance));
+            let enough = both.iter().all(|values| values.len() >= 2);
+            enough.then(|| (distance, both.map(median)))
+        };
+        Distance::ALL.into_iter().filter_map(there).collect()
+    }
+
     /// The values at a distance.
-    pub(super) fn at(&self, distance: Distance) -> Vec<f64> {
+    fn at(&self, distance: Distance) -> Vec<f64> {
         let all = self.values.iter().zip(&self.distances);
         let there = all.filter(|(_, at)| **at == Some(distance));
         there.map(|(value, _)| *value).collect()
@@ -132,38 +140,6 @@ impl<'a> Bench<'a> {
             dir: self.dir.clone(),
             ..*self
         }
-    }
-
-    /// Takes all measurements by turns, `repetitions` times.
-    pub(super) fn run(&self, repetitions: usize) -> Result<Vec<Figure>> {
-        let mut figures: Vec<Figure> = MEASUREMENTS
-            .iter()
-            .map(|(key, unit, _)| Figure::new(key, unit))
-            .collect();
-
-        let mut before = self.word(LOOK)?;
-        for round in 0..repetitions {
-            for ((key, unit, measure), figure) in MEASUREMENTS.iter().zip(&mut figures) {
-                let value = measure(self).with_context(|| format!("measuring {key}"))?;
-                let after = self.word(LOOK)?;
-                let distance = Distance::during(before, after);
-                let said = distance.map_or("", Distance::key);
-                println!(
-                    "round {}  {key:<16} {value:>10.3} {unit:<5} {said}",
-                    round + 1
-                );
-                figure.values.push(value);
-                figure.distances.push(distance);
-                before = after;
-            }
-        }
-
-        let mut memory = Figure::new("idle_qp_memory", "bytes");
-        let idle = self.program("many", "idle_memory", "bytes per idle RC QP: ")?;
-        memory.values.push(idle);
-        figures.push(memory);
-
-        Ok(figures)
     }
 
     /// Average bandwidth in Gb/s.

@@ -20,6 +20,7 @@ mod race;
 mod receives;
 mod report;
 mod riostream;
+mod rounds;
 mod rules;
 mod rxe;
 mod table;
@@ -65,7 +66,7 @@ pub fn run(json: Option<&Path>, quick: bool) -> Result<()> {
     let bench = measure::Bench::new(&host, &device, build::scratch("bench")?, seconds);
     let bench = bench.and_by_poll(&plain);
     let watch = Watch::begin()?;
-    let figures = bench.run(repetitions)?;
+    let figures = rounds::Rounds::new(&bench)?.run(repetitions)?;
     host.down()?;
     device.down()?;
     plain.down()?;

@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 
 use super::distance::Distance;
-use super::measure::{Figure, median};
+use super::measure::Figure;
 use super::rules::{Target, rules};
 
 /// One line of the result.
@@ -31,6 +31,8 @@ struct Ratio {
     whole: f64,
     /// Of those with the processors at one distance, where either was measured so at least twice.
     at: Vec<(Distance, f64)>,
+    /// The yardstick is a number, which is the same at any distance.
+    of_number: bool,
 }
 
 /// What others may use of all processors without a row being judged by it: 0 to 1.
@@ -69,23 +71,24 @@ impl Ratio {
             return Self {
                 whole: figure.median() / factor,
                 at: Vec::new(),
+                of_number: true,
             };
         };
 
-        let there = |distance| {
-            let (own, its) = (figure.at(distance), yardstick.at(distance));
-            let enough = own.len().min(its.len()) >= 2;
-            enough.then(|| (distance, median(own) / (median(its) * factor)))
-        };
+        let at = figure.beside(yardstick).into_iter();
         Self {
             whole: figure.median() / (yardstick.median() * factor),
-            at: Distance::ALL.into_iter().filter_map(there).collect(),
+            at: at
+                .map(|(distance, [own, its])| (distance, own / (its * factor)))
+                .collect(),
+            of_number: false,
         }
     }
 
-    /// What is judged: medians of all may be of one distance here and of the other there.
+    /// What is judged; nothing where there is a yardstick and nothing of equal distances, as the
+    /// medians of all may be of one distance here and of the other there.
     fn judged(&self) -> Vec<f64> {
-        match self.at.is_empty() {
+        match self.of_number {
             true => vec![self.whole],
             false => self.at.iter().map(|(_, ratio)| *ratio).collect(),
         }
@@ -94,8 +97,11 @@ impl Ratio {
 
 impl Display for Ratio {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if self.at.is_empty() {
+        if self.of_number {
             return write!(f, "{:.2}", self.whole);
+        }
+        if self.at.is_empty() {
+            return write!(f, "{:.2} mixed", self.whole);
         }
         let at = self.at.iter().map(|(at, ratio)| format!("{ratio:.2} {at}"));
         f.write_str(&at.collect::<Vec<_>>().join(", "))
@@ -111,9 +117,13 @@ impl Comparison {
         }
     }
 
-    /// `None`: there is no target, or a machine that others keep busy misses it.
+    /// `None`: there is no target, nothing to judge by, or a machine that others keep busy misses it.
     fn met(&self) -> Option<bool> {
         let judged = self.ratio.as_ref()?.judged();
+        if judged.is_empty() {
+            return None;
+        }
+
         let met = judged.into_iter().all(|ratio| match self.target {
             Target::AtLeast(bound) => ratio >= bound,
             Target::AtMost(bound) => ratio <= bound,
@@ -232,7 +242,7 @@ mod tests {
     }
 
     fn verdict(latency: f64, others: f64) -> &'static str {
-        row(&[(10.0, 100.0)], &[(latency, 100.0)], others).1
+        row(&[(10.0, 100.0); 2], &[(latency, 100.0); 2], others).1
     }
 
     #[test]
@@ -258,9 +268,10 @@ mod tests {
         let slow = [(15.0, 90.0), (15.0, 90.0), (20.0, 400.0), (20.0, 400.0)];
         let missed = ("1.50 near, 1.11 far".to_owned(), "missed");
         assert_eq!(row(&udp, &slow, 0.0), missed);
-        // Without enough of the same there are the medians.
+        // Without enough of the same there are the medians, by which nothing is judged.
         let few = [(12.0, 90.0), (20.0, 400.0), (20.0, 400.0)];
-        assert_eq!(row(&udp[..3], &few, 0.0).0, "2.00");
+        let mixed = ("2.00 mixed".to_owned(), "not judged");
+        assert_eq!(row(&udp[..3], &few, 0.0), mixed);
     }
 
     #[test]

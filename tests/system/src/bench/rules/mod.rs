@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn what_is_compared_is_measured() {
         let measured = |key: &str| {
-            // What `Bench::run` takes besides.
+            // What `Rounds::run` takes besides.
             key == "idle_qp_memory" || MEASUREMENTS.iter().any(|(of, ..)| *of == key)
         };
         for rule in rules() {
