@@ -155,9 +155,30 @@ impl Route {
 }
 
 /// The interface that has an address, if what this sends to another host should leave by it: the
-/// [`Way`] of one who asks no more.
-pub fn way_out(from: IpAddr, to: IpAddr, interface: u32) -> Option<u32> {
-    Way::find(&Socket::default(), from, to, interface).out
+/// [`Way`] of one who asks no more. An error where there is none by any interface: ENETUNREACH, or
+/// EHOSTUNREACH where a route says so.
+pub fn way_out(from: IpAddr, to: IpAddr, interface: u32) -> io::Result<Option<u32>> {
+    let kernel = Socket::default();
+    let out = Way::find(&kernel, from, to, interface).out;
+    if out.is_some() || from == to || to.is_loopback() || to.is_multicast() {
+        return Ok(out);
+    }
+
+    let is_linked = matches!(to, IpAddr::V6(to) if to.is_unicast_link_local());
+    let flow = Flow {
+        to,
+        from: Some(from),
+        interface: if is_linked { interface } else { 0 },
+    };
+    // Whoever may not ask can still send.
+    let says_no = |e: &io::Error| {
+        let errno = e.raw_os_error();
+        errno.is_some_and(|errno| [libc::ENETUNREACH, libc::EHOSTUNREACH].contains(&errno))
+    };
+    match flow.route(&kernel) {
+        Err(error) if says_no(&error) => Err(error),
+        _ => Ok(out),
+    }
 }
 
 /// A message of type `RTM_NEWROUTE`, from its `struct rtmsg` on, with the flags of that.
@@ -308,7 +329,11 @@ mod tests {
             ("::1", "2001:db8::1"),
             ("127.0.0.1", "224.0.0.9"),
         ] {
-            assert_eq!(way_out(ip(from), ip(to), 1), None, "{from} to {to}");
+            assert_eq!(
+                way_out(ip(from), ip(to), 1).ok().flatten(),
+                None,
+                "{from} to {to}"
+            );
         }
     }
 }

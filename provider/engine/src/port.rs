@@ -40,11 +40,9 @@ use crate::tuning::MAX_SOCKET_WINDOW;
 pub(crate) use cable::{Cable, CableExit};
 pub(crate) use exit::Exit;
 pub(crate) use flows::Flows;
-#[cfg(any(test, feature = "in-process"))]
-pub(crate) use kinds::Medium;
-pub(crate) use kinds::{Carrier, Ports};
+pub(crate) use kinds::{Carrier, Medium, Ports};
 pub(crate) use ring::{Form, Ring, RingExit};
-pub(crate) use udp::{Udp, UdpExit};
+pub(crate) use udp::{Udp, UdpExit, find_route};
 
 /// The way out of one path. What it says may change with every packet.
 pub(crate) trait Outgoing {

@@ -14,6 +14,7 @@ pub(crate) use exit::UdpExit;
 pub(super) use exit::socket;
 pub(super) use sender::Sender;
 pub(super) use socket::bind;
+pub(crate) use socket::find_route;
 
 /// A run of one flow's datagrams.
 pub(crate) struct Udp {

@@ -29,7 +29,8 @@ pub struct Ah {
 }
 
 impl Pd {
-    /// Creates an address handle; the source GID must exist and be of the destination's family.
+    /// Creates an address handle; the source GID must exist and be of the destination's family, and
+    /// the host must have a route there (ENETUNREACH, EHOSTUNREACH).
     /// Work requests that name it must show the same cookie.
     pub fn create_ah(self: &Arc<Self>, av: &AddressVector, cookie: u32) -> Result<Arc<Ah>> {
         Ah::create(self, av, cookie)
@@ -46,6 +47,7 @@ impl Ah {
         // otherwise, and programs test that.
         let to_itself = || av.dlid == 0 && has_datagrams(hca, pd);
         let route = Route::of_handle(hca, av, to_itself)?;
+        hca.leads_somewhere(&route)?;
         let handle = hca.ahs.write().insert(Arc::new(Target {
             pd: pd.handle(),
             cookie,

@@ -9,12 +9,10 @@ use ferroce_transport::AddressVector;
 use crate::datapath::path::Path;
 use crate::error::{Error, Result};
 use crate::hca::Hca;
-#[cfg(any(test, feature = "in-process"))]
-use crate::port::Medium;
 use crate::port::address::{PathKey, gid_address};
 use crate::port::ib::{self, Port};
 use crate::port::mgid;
-use crate::port::{CableExit, Exit, Ports, RingExit, UdpExit};
+use crate::port::{CableExit, Exit, Medium, Ports, RingExit, UdpExit, find_route};
 use crate::verbs::route::Route;
 
 impl Route {
@@ -131,6 +129,17 @@ fn around(key: PathKey, error: &Error) -> Option<PathKey> {
 }
 
 impl Hca {
+    /// An error where the host has no route to an address. That a path is opened shows it, too, but
+    /// a datagram's is not before the first one leaves, and that is lost then.
+    pub(super) fn leads_somewhere(&self, route: &Route) -> Result<()> {
+        match (self.ports(), route) {
+            (Ports::Ethernet(Medium::Sockets), Route::Address { gid, remote, .. }) => {
+                find_route(gid.addr, *remote, gid).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The path with this key by RoCE, opened if nobody has it yet: through memory if it leads to a
     /// process of this device, else by a socket.
     fn path_by_address(&self, key: PathKey, gid: &GidEntry) -> Result<Arc<Path>> {

@@ -117,7 +117,7 @@ impl Comparison {
         }
     }
 
-    /// `None`: there is no target, nothing to judge by, or a machine that others keep busy misses it.
+    /// `None`: there is no target, nothing to judge by, or a machine that is busy misses it.
     fn met(&self) -> Option<bool> {
         let judged = self.ratio.as_ref()?.judged();
         if judged.is_empty() {

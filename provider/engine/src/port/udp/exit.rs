@@ -73,7 +73,7 @@ impl UdpExit {
 
         match multicast {
             true => through_interface(&socket, key, gid)?,
-            false => leave_by_interface(&socket, key, gid),
+            false => leave_by_interface(&socket, key, gid)?,
         }
 
         let port = bind(&socket, key, gid.scope_id, own_slot)?;
@@ -115,13 +115,12 @@ impl UdpExit {
     /// The GID is on another interface now.
     pub(crate) fn follow(&self, key: PathKey, gid: &GidEntry) {
         let socket = self.socket();
-        match key.is_multicast() {
-            true => {
-                if let Err(error) = through_interface(socket, key, gid) {
-                    tracing::debug!(%error, "multicast leaves as before");
-                }
-            }
+        let done = match key.is_multicast() {
+            true => through_interface(socket, key, gid),
             false => leave_by_interface(socket, key, gid),
+        };
+        if let Err(error) = done {
+            tracing::debug!(%error, "packets may not leave");
         }
     }
 }

@@ -64,12 +64,22 @@ pub(super) fn through_interface(socket: &Socket, key: PathKey, gid: &GidEntry) -
 
 /// What goes to other hosts leaves through the GID's interface as multicast does, if there is a
 /// route by it: two interfaces may be in one subnet, and the peer expects either address where it
-/// is. May be said again when the GID is on another interface.
-pub(super) fn leave_by_interface(socket: &Socket, key: PathKey, gid: &GidEntry) {
-    let interface = routes::way_out(key.local, key.remote, gid.ifindex).unwrap_or(0);
+/// is. May be said again when the GID is on another interface. An error where there is no route
+/// now: packets leave as the host's routes say once there is one.
+pub(super) fn leave_by_interface(socket: &Socket, key: PathKey, gid: &GidEntry) -> Result<()> {
+    let route = find_route(key.local, key.remote, gid);
+    let interface = route.as_ref().map_or(0, |interface| interface.unwrap_or(0));
     if let Err(error) = leave_through(socket, key.local.is_ipv4(), interface) {
         tracing::debug!(%error, interface, "packets leave as the host's routes say");
     }
+    route.map(drop)
+}
+
+/// The interface by which a GID's packets to an address should leave, if it is that of the GID. An
+/// error where there is no route by any.
+pub(crate) fn find_route(local: IpAddr, remote: IpAddr, gid: &GidEntry) -> Result<Option<u32>> {
+    routes::way_out(local, remote, gid.ifindex)
+        .map_err(|e| Error::io("finding a route to the destination GID", e))
 }
 
 /// FNV-1a over what distinguishes the flow.

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use crate::groups::cm::{TCP, wait_for_listener};
 use crate::groups::verbs::watch::{ip, only_ipv4};
-use crate::harness::case::{Ending, Stop, expect};
+use crate::harness::case::{Ending, Parts, Stop, expect};
 use crate::harness::process;
 use crate::lab::Lab;
 use crate::lab::host::Host;
 use crate::lab::netns::{self, Pair};
-use crate::programs::perftest;
+use crate::programs::{cprogram, perftest};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// The second interface of each host, and its addresses, of the first one's subnets.
@@ -133,6 +133,28 @@ pub(super) fn service_addresses(lab: &mut Lab) -> Ending {
     expect(device["active_mtu"] == 1024, || format!("{device}"))?;
     let pair = perftest::Pair::of("ib_send_bw -F -n 50 -s 65536", lab.port(), LIMIT);
     pair.run(&hosts[1], &hosts[0], &dir)?.clean()
+}
+
+/// The tests of `routes.c`, which gets a route when it is ready for that.
+pub(super) fn without_route(lab: &mut Lab) -> Parts {
+    lab.vacate();
+    let program = cprogram::compile("routes")?;
+    let dir = lab.case_dir()?;
+    let (mut hosts, _) = hosts(lab)?;
+    let [near, _] = &mut hosts;
+    let interface = netns::INTERFACES[0];
+    only_ipv4(near, interface)?;
+    ip(near, &["route", "add", "unreachable", "10.82.1.0/24"])?;
+    near.up_with(&["--netdev", interface])?;
+    let mut running = process::spawn(near.run(program), &dir, "routes")?;
+    let ready = running.wait_until(LIMIT, |running| running.output().contains("ready"));
+    let made = match ready {
+        true => ip(near, &["route", "add", "192.0.2.0/24", "dev", interface]),
+        false => Ok(()),
+    };
+    let finished = running.finish(LIMIT);
+    made?;
+    Ok(cprogram::endings(&finished))
 }
 
 /// A device at an interface without addresses comes up and gets those that come. It follows the
