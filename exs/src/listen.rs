@@ -99,7 +99,7 @@ impl Accept {
 }
 
 impl Listener {
-    /// A listener on an identifier that listens.
+    /// A listener on an identifier that listens; who comes when `backlog` wait is rejected.
     pub(crate) fn new(id: CmId, backlog: i32) -> Self {
         Self {
             _id: id,

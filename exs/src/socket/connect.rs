@@ -88,7 +88,7 @@ impl Socket {
             return Err(Errno(libc::EDESTADDRREQ));
         }
         let mut id = self.identifier(library, &mut inner)?;
-        if let Err(error) = id.listen(backlog) {
+        if let Err(error) = id.listen() {
             inner.phase = Phase::Idle(Some(id));
             return Err(error);
         }

@@ -103,7 +103,7 @@ unsafe extern "C" {
     pub(super) fn xv_id_bind(id: *mut c_void, address: *const libc::sockaddr_storage) -> i32;
     pub(super) fn xv_id_reuse(id: *mut c_void) -> i32;
     pub(super) fn xv_id_own_family(id: *mut c_void) -> i32;
-    pub(super) fn xv_id_listen(id: *mut c_void, backlog: i32) -> i32;
+    pub(super) fn xv_id_listen(id: *mut c_void) -> i32;
     pub(super) fn xv_id_resolve_address(
         id: *mut c_void,
         address: *const libc::sockaddr_storage,

@@ -88,10 +88,11 @@ impl CmId {
         check(unsafe { ffi::xv_id_bind(self.raw.as_ptr(), bytes.storage()) })
     }
 
-    /// Listens for requests.
-    pub(crate) fn listen(&mut self, backlog: i32) -> Result<()> {
+    /// Listens for requests, as many as the connection manager holds: what it has no place for it
+    /// lets pass without an answer, and whoever asked would wait and ask again.
+    pub(crate) fn listen(&mut self) -> Result<()> {
         // SAFETY: the identifier lives.
-        check(unsafe { ffi::xv_id_listen(self.raw.as_ptr(), backlog) })
+        check(unsafe { ffi::xv_id_listen(self.raw.as_ptr()) })
     }
 
     /// Starts to find device and path towards an address.

@@ -137,9 +137,9 @@ int xv_id_own_family(struct rdma_cm_id *id)
 	return turn_on(id, RDMA_OPTION_ID_AFONLY);
 }
 
-int xv_id_listen(struct rdma_cm_id *id, int backlog)
+int xv_id_listen(struct rdma_cm_id *id)
 {
-	return rdma_listen(id, backlog);
+	return rdma_listen(id, 0);
 }
 
 int xv_id_resolve_address(struct rdma_cm_id *id, struct sockaddr *address, int ms)

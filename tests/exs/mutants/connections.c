@@ -45,6 +45,8 @@ int exs_listen(int fd, int backlog)
 {
 	if (broken("listen.backlog") && backlog < 0)
 		backlog = 0;
+	if (broken("listen.full") && backlog >= 0)
+		backlog = 100;
 	if (broken("listen.nothing") && backlog >= 0 && REAL(exs_fcntl)(fd, F_GETFL) >= 0)
 		return 0;
 	int ret = REAL(exs_listen)(fd, backlog);

@@ -25,6 +25,7 @@ const struct mutant mutants[] = {
 	{"bind.nothing", "a socket that is bound has the address"},
 	ANSWERS_0("listen"),
 	{"listen.backlog", "a negative backlog is refused"},
+	{"listen.full", "no more connections are held than the backlog says"},
 	{"listen.connected", "a socket that is connected or listens cannot be made to listen"},
 	{"listen.nothing", "a socket that listens accepts connections"},
 	ANSWERS_0("connect"),

@@ -25,6 +25,7 @@ static const char *const all_listen_tests[] = {
 	[6 - 1] = "exs_listen(LISTENING_FD, 10)",
 	[7 - 1] = "exs_listen(ACCEPTED_FD, 10)",
 	[8 - 1] = "exs_listen(fd, 10) [no exs_bind]",
+	[9 - 1] = "exs_listen(fd, 2) [four connect before anybody is accepted]",
 };
 
 TEST_NAMES(listen, LISTEN)
