@@ -9,8 +9,9 @@ use crate::rtnetlink::{Attribute, Question, Socket, address, attributes};
 
 /// Bytes of `struct rtmsg`.
 const HEADER: usize = 12;
-/// Of `enum rtattr_type_t`, and of `struct rtmsg`: not known to the C library of every target.
+/// Of `enum rtattr_type_t`, and flags of `struct rtmsg`: not known to every target's C library.
 const RTA_VIA: u16 = 18;
+const RTM_F_LOOKUP_TABLE: u32 = 0x1000;
 const RTM_F_FIB_MATCH: u32 = 0x2000;
 
 /// What the kernel says of the packets of a flow.
@@ -93,10 +94,11 @@ impl Flow {
     }
 
     /// The entry of the routing tables that they go by; asked in another way, as without an entry
-    /// for an interface the kernel makes one up, by which everybody is on its link. Kernels before
-    /// 4.13 answer with what they make of it: `NotFound`.
+    /// for an interface the kernel makes one up, by which everybody is on its link; and with the
+    /// table that it is in, which IPv4 otherwise calls the main one. Kernels before 4.13 answer with
+    /// what they make of it: `NotFound`.
     fn entry(&self, kernel: &Socket) -> io::Result<Route> {
-        match self.ask(kernel, RTM_F_FIB_MATCH)? {
+        match self.ask(kernel, RTM_F_FIB_MATCH | RTM_F_LOOKUP_TABLE)? {
             (entry, flags) if flags & libc::RTM_F_CLONED == 0 => Ok(entry),
             _ => Err(io::ErrorKind::NotFound.into()),
         }

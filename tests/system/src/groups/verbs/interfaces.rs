@@ -36,7 +36,7 @@ fn hosts(lab: &Lab) -> Result<([Host; 2], u32), Stop> {
     ))
 }
 
-/// Joins them by a second link, in the same subnets. Each interface answers for its own addresses.
+/// Joins them by a second link.
 fn join_again(hosts: &[Host; 2], far: u32) -> Ending {
     let [here, there] = SECOND;
     let words = ["link", "add", here, "type", "veth", "peer", "name", there];
@@ -45,19 +45,20 @@ fn join_again(hosts: &[Host; 2], far: u32) -> Ending {
         &hosts[0],
         &["link", "set", there, "netns", &far.to_string()],
     )?;
+    for (host, interface) in hosts.iter().zip(SECOND) {
+        only_ipv4(host, interface)?;
+        ip(host, &["link", "set", interface, "up"])?;
+    }
+    Ok(())
+}
+
+/// Has the second link be in a subnet.
+fn in_subnet(hosts: &[Host; 2], ipv4: [&str; 2], ipv6: [&str; 2]) -> Ending {
     for (index, host) in hosts.iter().enumerate() {
-        let mut sysctl = host.plain("sh");
-        sysctl.args([
-            "-c",
-            "cd /proc/sys/net/ipv4/conf/all; echo 1 > arp_ignore; echo 2 > arp_announce",
-        ]);
-        netns::done(&mut sysctl)?;
-        only_ipv4(host, SECOND[index])?;
-        let v4 = format!("{}/24", IPV4[index]);
+        let v4 = format!("{}/24", ipv4[index]);
         ip(host, &["addr", "add", &v4, "dev", SECOND[index]])?;
-        let v6 = format!("{}/64", IPV6[index]);
+        let v6 = format!("{}/64", ipv6[index]);
         ip(host, &["addr", "add", &v6, "dev", SECOND[index], "nodad"])?;
-        ip(host, &["link", "set", SECOND[index], "up"])?;
     }
     Ok(())
 }
@@ -67,7 +68,17 @@ pub(super) fn one_subnet(lab: &mut Lab) -> Ending {
     lab.vacate();
     let dir = lab.case_dir()?;
     let (mut hosts, far) = hosts(lab)?;
+    // Each interface answers for its own addresses.
+    for host in &hosts {
+        let mut sysctl = host.plain("sh");
+        sysctl.args([
+            "-c",
+            "cd /proc/sys/net/ipv4/conf/all; echo 1 > arp_ignore; echo 2 > arp_announce",
+        ]);
+        netns::done(&mut sysctl)?;
+    }
     join_again(&hosts, far)?;
+    in_subnet(&hosts, IPV4, IPV6)?;
     for (index, host) in hosts.iter_mut().enumerate() {
         host.up_with(&["--netdev", SECOND[index]])?;
     }
@@ -133,6 +144,66 @@ pub(super) fn service_addresses(lab: &mut Lab) -> Ending {
     expect(device["active_mtu"] == 1024, || format!("{device}"))?;
     let pair = perftest::Pair::of("ib_send_bw -F -n 50 -s 65536", lab.port(), LIMIT);
     pair.run(&hosts[1], &hosts[0], &dir)?.clean()
+}
+
+/// Rules have what comes from the device's address leave by another interface: so it does, over
+/// both families.
+pub(super) fn ruled(lab: &mut Lab) -> Ending {
+    const BEYOND: [[&str; 2]; 2] = [["10.79.0.1", "10.79.0.2"], ["fd79::1", "fd79::2"]];
+    const MESSAGES: u64 = 500;
+    const LINE: &str = "ib_send_lat -F -s 8 -n 500";
+
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let (mut hosts, far) = hosts(lab)?;
+    join_again(&hosts, far)?;
+    in_subnet(&hosts, BEYOND[0], BEYOND[1])?;
+    let near = &hosts[0];
+    // Without one, nobody asks for neighbours for an address of another interface.
+    let link_local = ["addr", "add", "fe80::77:1/64", "dev", SECOND[0], "nodad"];
+    ip(near, &link_local)?;
+    for (option, own, subnet, hop) in [
+        ("-4", netns::ADDRESSES[0], "10.77.0.0/24", BEYOND[0][1]),
+        ("-6", netns::ADDRESSES_V6[0], "fd77::/64", BEYOND[1][1]),
+    ] {
+        ip(near, &[option, "rule", "add", "from", own, "table", "100"])?;
+        let way = ["via", hop, "dev", SECOND[0], "table", "100"];
+        ip(
+            near,
+            &[&[option, "route", "add", subnet], &way[..]].concat(),
+        )?;
+    }
+    for (index, host) in hosts.iter_mut().enumerate() {
+        host.up_with(&["--netdev", netns::INTERFACES[index]])?;
+    }
+
+    let [there, ruled] = [netns::INTERFACES[0], SECOND[0]];
+    for gid in ["-x 0", "-x 1"] {
+        let before = [sent(&hosts[0], there)?, sent(&hosts[0], ruled)?];
+        let pair = perftest::Pair::of(&format!("{LINE} {gid}"), lab.port(), LIMIT);
+        pair.run(&hosts[1], &hosts[0], &dir)?.clean()?;
+        let by_it = sent(&hosts[0], ruled)? - before[1];
+        let past = sent(&hosts[0], there)? - before[0];
+        expect(by_it >= MESSAGES && past < MESSAGES, || {
+            format!("{gid}: {by_it} packets by {ruled}, {past} by {there}")
+        })?;
+    }
+    Ok(())
+}
+
+/// How many packets a host has sent by an interface.
+fn sent(host: &Host, interface: &str) -> Result<u64, Stop> {
+    let mut command = host.plain("cat");
+    let output = command.arg("/proc/net/dev").output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let text = text.unwrap_or_default();
+    let line = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(interface));
+    // Behind the name and eight numbers of what has come: bytes, packets.
+    let packets = line.and_then(|line| line.split_whitespace().nth(10));
+    let packets = packets.and_then(|number| number.parse().ok());
+    packets.ok_or_else(|| Stop::fail(format!("no {interface} in {text}")))
 }
 
 /// The tests of `routes.c`, which gets a route when it is ready for that.

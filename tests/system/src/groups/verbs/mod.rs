@@ -54,6 +54,7 @@ pub(crate) fn cases() -> Vec<Case> {
             "verbs/veth/two interfaces in one subnet",
             interfaces::one_subnet,
         ),
+        Case::new("verbs/veth/rules by the source", interfaces::ruled),
         Case::many("verbs/veth/routes.c", interfaces::without_route),
         Case::new(
             "verbs/veth/service addresses of the loopback",
