@@ -10,6 +10,11 @@ use ferroce_transport::Duration;
 pub(crate) const POLLS_BEFORE_TURN: u32 = 16;
 /// Empty polls in a row after which the processor is offered to others: some tens of microseconds.
 pub(crate) const POLLS_BEFORE_YIELD: u32 = 64;
+/// The same at first after an offer during which somebody else ran, as who answers may be one who
+/// waits for the processor. It doubles with every offer that nobody takes.
+pub(crate) const POLLS_AMONG_OTHERS: u32 = 4;
+/// An offer that takes longer was taken: by itself it is a system call.
+pub(crate) const TAKEN_OFFER: Duration = Duration::from_micros(3);
 /// The same where strangers keep the processors busy: what is looked at in vain is of a turn that
 /// will be wanted.
 pub(crate) const POLLS_BEFORE_SLEEP: u32 = 8;
@@ -152,14 +157,19 @@ pub(crate) struct Gather {
     /// way, the more share a send, and the peer always has something to do meanwhile.
     pub(crate) most: u32,
 }
-/// Small requests are gathered from so many packets in flight on, up to so many.
+/// Small requests to a stranger are gathered from so many packets in flight on, up to so many: what
+/// waits behind packets that are all lost waits for the Local ACK Timeout.
 pub(crate) const GATHER: Gather = Gather {
     in_flight: 16,
     requests: 16,
     most: 16,
 };
-/// The same where the program keeps its queue deep and the peer is known: what waits behind packets
-/// that are all lost would wait for a stranger's Local ACK Timeout.
+/// The same to a peer of our kind.
+pub(crate) const GATHER_KNOWN: Gather = Gather {
+    in_flight: 4,
+    ..GATHER
+};
+/// The same where the program keeps its queue deep, too.
 pub(crate) const GATHER_DEEP: Gather = Gather {
     in_flight: 1,
     requests: 32,

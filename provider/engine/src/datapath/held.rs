@@ -3,8 +3,8 @@
 use ferroce_transport::Time;
 
 use crate::tuning::{
-    BURST, BURST_PAUSE, DEEP_REQUESTS, GATHER, GATHER_BYTES, GATHER_DEEP, Gather, MANY_UNSIGNALED,
-    MAX_BURST, SHALLOW_SENDS,
+    BURST, BURST_PAUSE, DEEP_REQUESTS, GATHER, GATHER_BYTES, GATHER_DEEP, GATHER_KNOWN, Gather,
+    MANY_UNSIGNALED, MAX_BURST, SHALLOW_SENDS,
 };
 
 /// Requests that wait to be sent together with what follows.
@@ -62,8 +62,9 @@ impl Depth {
     /// When a small request waits. `known`: the peer is of our kind.
     #[inline]
     pub(crate) fn gather(self, known: bool) -> Gather {
-        match known && self.left > 0 {
-            true => GATHER_DEEP,
+        match known {
+            true if self.left > 0 => GATHER_DEEP,
+            true => GATHER_KNOWN,
             false => GATHER,
         }
     }
@@ -205,7 +206,7 @@ mod tests {
         let mut depth = Depth::default();
         for few in 0..DEEP_REQUESTS {
             depth.sent(requests(few));
-            assert_eq!(depth.gather(true), GATHER);
+            assert_eq!(depth.gather(true), GATHER_KNOWN);
         }
 
         depth.sent(requests(DEEP_REQUESTS));
@@ -219,7 +220,7 @@ mod tests {
         }
 
         depth.sent(requests(1));
-        assert_eq!(depth.gather(true), GATHER);
+        assert_eq!(depth.gather(true), GATHER_KNOWN);
         // A ping-pong has none in flight when it posts, and never waits.
         const { assert!(GATHER_DEEP.in_flight > 0) };
     }

@@ -15,8 +15,11 @@ use parking_lot::Mutex;
 
 use crate::tuning::{
     CROWD_CREDIT, CROWD_MARGIN, CROWD_TRIAL, MAX_CROWD_TRIAL, MAX_YIELD, MAX_YIELD_BACKOFF,
-    MIN_YIELD_BACKOFF,
+    MIN_YIELD_BACKOFF, POLLS_AMONG_OTHERS, POLLS_BEFORE_SLEEP, POLLS_BEFORE_YIELD, TAKEN_OFFER,
 };
+
+/// [`POLLS_BEFORE_YIELD`] halved so often is [`POLLS_AMONG_OTHERS`].
+const MAX_TAKEN: u32 = (POLLS_BEFORE_YIELD / POLLS_AMONG_OTHERS).ilog2();
 
 /// What a thread that polls in vain does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +44,8 @@ pub(crate) struct Crowd {
     sleeping: AtomicBool,
     /// Polls that found completions meanwhile.
     found: AtomicU32,
+    /// How often the polls before an offer are halved: somebody has taken one a short while ago.
+    taken: AtomicU32,
     judgement: Mutex<Judgement>,
 }
 
@@ -89,8 +94,24 @@ impl Crowd {
         self.found.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Empty polls in a row before the next offer. Where several threads wait for each other on a
+    /// processor, each looks around only once it is its turn, and all others wait for that.
+    #[inline]
+    pub(super) fn polls_before_offer(&self) -> u32 {
+        match self.was_there() {
+            true => POLLS_BEFORE_SLEEP,
+            false => POLLS_BEFORE_YIELD >> self.taken.load(Ordering::Relaxed),
+        }
+    }
+
     /// An offer was made and has ended.
     pub(super) fn offered(&self, before: Time, after: Time) {
+        let taken = match after - before > TAKEN_OFFER {
+            true => MAX_TAKEN,
+            false => self.taken.load(Ordering::Relaxed).saturating_sub(1),
+        };
+        self.taken.store(taken, Ordering::Relaxed);
+
         let long = after - before > MAX_YIELD;
         if !long && !self.is_suspected() {
             return;
@@ -256,6 +277,28 @@ mod tests {
         let mut poller = Poller::new((MAX_YIELD, true), (SECOND, true));
         poller.run(SECOND);
         assert_eq!(poller.offers, 5_000);
+    }
+
+    #[test]
+    fn an_offer_that_is_taken_is_made_again_soon() {
+        let crowd = Crowd::default();
+        let mut now = Time::from_nanos(1 << 30);
+        let mut offer = |taken: Duration| {
+            crowd.offered(now, now + taken);
+            now += taken;
+            crowd.polls_before_offer()
+        };
+        assert_eq!(offer(TAKEN_OFFER), POLLS_BEFORE_YIELD);
+        let somebody_ran = TAKEN_OFFER + Duration::from_nanos(1);
+        assert_eq!(offer(somebody_ran), POLLS_AMONG_OTHERS);
+        assert_eq!(offer(somebody_ran), POLLS_AMONG_OTHERS);
+        for doubled in 1..=MAX_TAKEN {
+            assert_eq!(offer(TAKEN_OFFER), POLLS_AMONG_OTHERS << doubled);
+        }
+        assert_eq!(offer(TAKEN_OFFER), POLLS_BEFORE_YIELD);
+        // Strangers keep the processor for long.
+        offer(2 * MAX_YIELD);
+        assert!(crowd.is_there(now) && crowd.polls_before_offer() == POLLS_BEFORE_SLEEP);
     }
 
     #[test]

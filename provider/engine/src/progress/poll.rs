@@ -9,8 +9,7 @@ use crate::datapath::rx::state::{MAX_DATAGRAM, Take};
 use crate::hca::Hca;
 use crate::progress::timers;
 use crate::tuning::{
-    BACKLOG_POLLS, MAX_BACKLOG, POLLS_BEFORE_SLEEP, POLLS_BEFORE_TURN, POLLS_BEFORE_YIELD,
-    RING_ACTIVE, RUNS_PER_POLL, SOCKET_POLL_INTERVAL,
+    BACKLOG_POLLS, MAX_BACKLOG, POLLS_BEFORE_TURN, RING_ACTIVE, RUNS_PER_POLL, SOCKET_POLL_INTERVAL,
 };
 
 impl Hca {
@@ -24,11 +23,7 @@ impl Hca {
         // These counts are approximate on purpose: two threads may lose one.
         let polls = driver.empty_polls.load(Ordering::Relaxed) + 1;
         driver.empty_polls.store(polls, Ordering::Relaxed);
-        let most = match self.crowd.was_there() {
-            false => POLLS_BEFORE_YIELD,
-            true => POLLS_BEFORE_SLEEP,
-        };
-        if polls.is_multiple_of(most) {
+        if polls.is_multiple_of(self.crowd.polls_before_offer()) {
             self.make_room();
         }
 

@@ -128,7 +128,7 @@ impl SendPoster<'_> {
 
     /// Whether what was posted can wait to be sent together with what follows: it is small, and
     /// enough is on its way that an acknowledgement will soon be the occasion. A ping-pong never
-    /// waits, and a few requests at a time only where they were many shortly before.
+    /// waits.
     fn can_wait(&self) -> bool {
         let transport = &self.inner.transport;
         let gather = self.inner.depth.gather(transport.knows_its_peer());
