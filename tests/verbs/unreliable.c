@@ -9,6 +9,7 @@
 #include "full_queues.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 static struct address remote;
@@ -218,7 +219,76 @@ static void long_messages(void)
 	}
 }
 
+static atomic_bool over;
+
+static void *poll_until_over(void *cq)
+{
+	struct ibv_wc wc[32];
+
+	while (!atomic_load(&over))
+		CHECK(ibv_poll_cq(cq, 32, wc) >= 0, "polling failed");
+	return NULL;
+}
+
+// Completions of a queue pair that come within some milliseconds; others are passed over.
+static int completions_of(uint32_t qp_num, struct ibv_cq *cq)
+{
+	uint64_t end = now_ms() + 4;
+	int count = 0;
+
+	do {
+		struct ibv_wc wc[32];
+		int n = ibv_poll_cq(cq, 32, wc);
+
+		CHECK(n >= 0, "polling failed");
+		for (int i = 0; i < n; i++)
+			count += wc[i].qp_num == qp_num;
+	} while (now_ms() < end);
+	return count;
+}
+
+// One with requests left, for which another thread has received something and is yet to answer,
+// completes nothing after its end. The next queue pair has room.
+static void destroyed_while_it_sends(void)
+{
+	enum { ROUNDS = 100, MANY = 400 };
+	struct options options = {.qp_type = IBV_QPT_UC, .send_wr = MANY, .cqe = 8192};
+	struct ibv_cq *sends = open_endpoint(&options)->send_cq, *polled = endpoint_at(0)->recv_cq;
+	pthread_t poller;
+
+	options.share_plus_one = 1;
+	options.share_cq = true;
+	CHECK_EQ(pthread_create(&poller, NULL, poll_until_over, polled), 0);
+	for (int round = 0; round < ROUNDS; round++) {
+		struct endpoint *a = open_endpoint(&options), *b = open_endpoint(&options), *next;
+		struct address to_a = address_of(a), to_b = address_of(b);
+
+		connect_endpoint(a, &to_b, NULL);
+		connect_endpoint(b, &to_a, NULL);
+		for (int i = 0; i < MANY; i++) {
+			CHECK_EQ(post(a, i, IBV_WR_RDMA_WRITE, 0, 65536, &to_b, 0, 0), 0);
+			if (i % 4 == 0)
+				CHECK_EQ(post(b, i, IBV_WR_RDMA_WRITE, 0, 8, &to_a, 0, 0), 0);
+		}
+		for (int i = 0; i < 40; i++)
+			CHECK_EQ(post(b, i, IBV_WR_RDMA_WRITE, 0, 8, &to_a, 0, 0), 0);
+		CHECK_EQ(ibv_destroy_qp(a->qp), 0);
+		next = open_endpoint(&options);
+		CHECK_EQ(completions_of(to_a.qpn, sends), 0);
+		connect_endpoint(next, &to_b, NULL);
+		CHECK_EQ(post(next, 1, IBV_WR_RDMA_WRITE, 0, 8, &to_b, 0, 0), 0);
+		// Some of the other end's may be left.
+		while (wait_wc(sends).qp_num != next->qp->qp_num)
+			;
+		CHECK_EQ(ibv_destroy_qp(next->qp), 0);
+		CHECK_EQ(ibv_destroy_qp(b->qp), 0);
+	}
+	atomic_store(&over, true);
+	CHECK_EQ(pthread_join(poller, NULL), 0);
+}
+
 #define T(name) {#name, name, 0}
 PROGRAM(T(operations), T(no_such_operation), T(no_receive_request), T(longer_than_the_receive_request),
 	T(no_right_to_write), T(bad_local_key), T(nobody_there), T(send_queue_full),
-	T(receive_queue_full), T(completion_queue_full), T(long_messages))
+	T(receive_queue_full), T(completion_queue_full), T(long_messages),
+	T(destroyed_while_it_sends))

@@ -31,6 +31,10 @@ impl Qp {
     /// Sends what may be sent and sets the timer. `flush_acks`: also an ACK that could wait for
     /// company.
     pub(crate) fn pump(&self, inner: &mut Inner, keys: &KeyTable, now: Time, flush_acks: bool) {
+        // Who has received for it may come when it has ended.
+        if inner.ended {
+            return;
+        }
         inner.depth.sent(inner.held);
         inner.held = Held::default();
         if let Some(tm) = &self.tm {

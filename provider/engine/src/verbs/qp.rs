@@ -71,6 +71,8 @@ pub(crate) struct Inner {
     pub(crate) listed: QpState,
     /// Whether others are told that the peer has been heard of.
     pub(crate) heard: bool,
+    /// It is destroyed: nothing moves it any more.
+    pub(crate) ended: bool,
 }
 
 /// A queue pair.
@@ -184,7 +186,7 @@ impl Qp {
     #[cold]
     pub(crate) fn show_attributes(&self, inner: &Inner) {
         let taps = &self.hca().taps;
-        if !taps.has(VERBS) {
+        if !taps.has(VERBS) || inner.ended {
             return;
         }
         let made = Made {

@@ -144,6 +144,8 @@ impl Qp {
         self.leave_turn(&mut inner);
         inner.path = None;
         inner.last_path = None;
+        // Who has received for it may be yet to answer, and holds none of the locks meanwhile.
+        inner.ended = true;
         drop(inner);
         hca.hand_turns(timers::now());
         self.purge();

@@ -227,6 +227,7 @@ impl Inner {
             expected: 0,
             listed: QpState::Reset,
             heard: false,
+            ended: false,
         }
     }
 }

@@ -31,6 +31,7 @@ use crate::verbs::wc::Wc;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// `enum ibv_qp_type`.
 const RC: u32 = 2;
+const UC: u32 = 3;
 const UD: u32 = 4;
 const QKEY: u32 = 0x1111_1111;
 

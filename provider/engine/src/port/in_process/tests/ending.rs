@@ -55,3 +55,65 @@ fn what_was_not_acknowledged_is_flushed() {
     end(a);
     assert_eq!(statuses(a), [5]);
 }
+
+/// Two sides with queue pairs of a service, the first with more WRITEs than go out at once.
+fn busy(service: u32, here: &mut [u8], there: &mut [u8]) -> [Side; 2] {
+    let sides = match service {
+        RC => connected(Faults::default()),
+        _ => unacknowledged(),
+    };
+    let [a, b] = &sides;
+    let ((_, s), (mb, d)) = (a.register(here), b.register(there));
+    let (va, rkey) = (d.addr, mb.rkey());
+    for _ in 0..100 {
+        let op = SendOp::Write { va, rkey };
+        a.post(op, SendData::Sges(&[s]), Dest::Connected);
+    }
+    sides
+}
+
+/// Two sides with connected queue pairs of UC.
+fn unacknowledged() -> [Side; 2] {
+    let sides = Hca::tied(Faults::default())
+        .unwrap()
+        .map(|hca| Side::of(hca, UC));
+    let init = M::STATE | M::PORT | M::PKEY_INDEX | M::ACCESS_FLAGS;
+    let rtr = M::STATE | M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN;
+    for (me, peer) in [(&sides[0], &sides[1]), (&sides[1], &sides[0])] {
+        for (qp_state, mask) in [
+            (QpState::Init, init),
+            (QpState::Rtr, rtr),
+            (QpState::Rts, M::STATE | M::SQ_PSN),
+        ] {
+            let attr = QpAttr {
+                qp_state,
+                port_num: 1,
+                dest_qp_num: peer.qp.qp_num(),
+                av: peer.address(),
+                path_mtu: 1024,
+                qp_access_flags: Access::from_bits_retain(0xf),
+                ..QpAttr::default()
+            };
+            me.qp.modify(&attr, mask).unwrap();
+        }
+    }
+    sides
+}
+
+/// Between a packet and its answer nobody holds the queue pair.
+#[test]
+fn who_has_received_for_one_that_has_ended_completes_nothing() {
+    let _time = VirtualTime::begin();
+    for service in [RC, UC] {
+        let (mut here, mut there) = (pattern(65_536, 1), vec![0; 65_536]);
+        let [a, b] = busy(service, &mut here, &mut there);
+        let op = SendOp::Send;
+        b.post(op, SendData::Inline(&[]), Dest::Connected);
+        let mut rx = a.hca.rx.lock();
+        assert!(a.hca.receive_a_round(&mut rx) > 0);
+        a.qp.close(0).unwrap();
+        a.hca.answer(&mut rx);
+        drop(rx);
+        assert_eq!(poll(&a.cq), []);
+    }
+}
