@@ -49,12 +49,16 @@ fn srq(pd: &Arc<Pd>, xrcd: &Arc<Xrcd>, cq: &Arc<Cq>) -> Arc<Srq> {
 }
 
 fn send(qp: &Qp, srq: u32, op: SendOp, data: SendData<'_>) {
+    post(qp, Dest::XrcSrq(srq), op, data);
+}
+
+fn post(qp: &Qp, dest: Dest, op: SendOp, data: SendData<'_>) {
     let request = SendRequest {
         wr_id: 1,
         op,
         flags: SendFlags::SIGNALED,
         data,
-        dest: Dest::XrcSrq(srq),
+        dest,
     };
     qp.post_send(&request).unwrap();
 }
@@ -210,6 +214,39 @@ fn a_request_finds_its_shared_receive_queue_and_that_ones_domain_and_cq() {
     cq_1.destroy().unwrap();
 }
 
+/// A completion of a shared receive queue is no place in another queue pair's, which may be known
+/// by what was the target's.
+#[test]
+fn what_a_target_leaves_behind_takes_no_room_from_the_next_queue_pair() {
+    let (a, b) = (Host::new("127.0.56.1"), Host::new("127.0.56.2"));
+    let (cq_a, cq_b, cq_srq) = (a.cq(64), b.cq(64), b.cq(64));
+    let xrcd = b.context.open_xrcd(None, CREATE).unwrap();
+    let srq = srq(&b.pd, &xrcd, &cq_srq);
+    let (qa, qb) = (initiator(&a, &cq_a), target(&b, &xrcd, 9));
+    connect((&a, &qa), (&b, &qb));
+    srq.post_recv(1, &[]).unwrap();
+    send(&qa, srq.number(), SendOp::Send, SendData::Inline(&[]));
+    assert_eq!(wait(&cq_a, 1)[0].status, 0);
+    qb.close(9).unwrap();
+    while Arc::strong_count(&qb) > 1 {
+        std::thread::yield_now();
+    }
+    drop(qb);
+
+    let small = QpCap {
+        max_recv_wr: 1,
+        ..CAP
+    };
+    let (from, next) = (a.qp(&cq_a, CAP), b.qp(&cq_b, small));
+    connect((&a, &from), (&b, &next));
+    next.post_recv(2, &[]).unwrap();
+    let nothing = SendData::Inline(&[]);
+    post(&from, Dest::Connected, SendOp::Send, nothing);
+    assert_eq!(wait(&cq_b, 1)[0].status, 0);
+    assert_eq!(wait(&cq_srq, 1)[0].status, 0);
+    next.post_recv(2, &[]).unwrap();
+}
+
 #[test]
 fn no_such_shared_receive_queue_is_the_requesters_fault() {
     let (a, b) = (Host::new("127.0.52.1"), Host::new("127.0.52.2"));
@@ -305,14 +342,7 @@ fn the_limit_event_comes_once_each_time_it_is_armed() {
     srq.modify(Some(12), Some(7)).unwrap();
     srq.post_recv(8, &sge).unwrap();
     let one = || {
-        let request = SendRequest {
-            wr_id: 1,
-            op: SendOp::Send,
-            flags: SendFlags::SIGNALED,
-            data: SendData::Inline(b"x"),
-            dest: Dest::Connected,
-        };
-        qa.post_send(&request).unwrap();
+        post(&qa, Dest::Connected, SendOp::Send, SendData::Inline(b"x"));
         wait(&cq_a, 1);
         wait(&cq_b, 1);
     };

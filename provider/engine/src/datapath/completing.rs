@@ -113,9 +113,9 @@ impl QpHost<'_> {
         };
         if let Some(cq) = cq {
             self.tell(&wc);
-            let place = match self.qp.srq {
-                None => Place::new(self.qp.row.place(), Side::Receive, completion.count),
-                Some(_) => Place::default(),
+            let place = match (&self.qp.srq, completion.srq) {
+                (None, 0) => Place::new(self.qp.row.place(), Side::Receive, completion.count),
+                _ => Place::default(),
             };
             self.overrun |= !cq.push_placed(wc, completion.solicited, place);
         }
