@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -532,6 +533,71 @@ static void ends_all_the_same(void)
 	}
 }
 
+enum { SIGNALS = 200, NOBODY = INT_MAX };
+
+// Sends a signal to another process now and then, until it has ended.
+static pid_t pester(pid_t whom, int times)
+{
+	pid_t child = fork();
+
+	CHECK(child >= 0, "fork: %s", strerror(errno));
+	if (child != 0)
+		return child;
+	for (int i = 0; i < times; i++) {
+		nanosleep(&(struct timespec){.tv_nsec = 700000}, NULL);
+		if (kill(whom, i % 2 ? SIGBUS : SIGSEGV) != 0)
+			break;
+	}
+	_exit(0);
+}
+
+// Long WRITEs from one endpoint of the process to another, as long as `child` lives: nearly all of
+// the time memory is copied.
+static void copy_until_the_end_of(pid_t child)
+{
+	enum { SIZE = 1 << 20 };
+	struct options options = {.size = SIZE};
+	struct endpoint *a = open_endpoint(&options), *b = open_endpoint(&options);
+	struct address to_a = address_of(a), to_b = address_of(b);
+	int status;
+
+	connect_endpoint(a, &to_b, NULL);
+	connect_endpoint(b, &to_a, NULL);
+	do {
+		CHECK_EQ(post(a, 1, IBV_WR_RDMA_WRITE, 0, SIZE, &to_b, 0, 0), 0);
+		expect_wc(a->send_cq, 1, IBV_WC_SUCCESS);
+	} while (waitpid(child, &status, WNOHANG) != child);
+}
+
+// Faults are told from signals that another process sends while registered memory is copied: these
+// are the program's, and the copy goes on.
+static void sent_in_the_midst_of_a_copy(void)
+{
+	struct sigaction action = {.sa_handler = count};
+
+	CHECK_EQ(sigaction(SIGSEGV, &action, NULL), 0);
+	CHECK_EQ(sigaction(SIGBUS, &action, NULL), 0);
+	copy_until_the_end_of(pester(getpid(), SIGNALS));
+	CHECK(handled > SIGNALS / 4, "the handler ran %d times", handled);
+}
+
+// Without a handler they end the process, whatever they meet.
+static void ended_in_the_midst_of_a_copy(void)
+{
+	for (int i = 0; i < 8; i++) {
+		int status;
+		pid_t child = fork();
+
+		CHECK(child >= 0, "fork: %s", strerror(errno));
+		if (child == 0)
+			copy_until_the_end_of(NOBODY);
+		nanosleep(&(struct timespec){.tv_nsec = 300000000 + i * 1000000}, NULL);
+		CHECK_EQ(kill(child, SIGSEGV), 0);
+		CHECK(waitpid(child, &status, 0) == child, "waitpid: %s", strerror(errno));
+		CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "the process ended with status %#x", status);
+	}
+}
+
 // Changed in place: the keys stay, and what fails changes nothing.
 static void reregister(void)
 {
@@ -559,4 +625,5 @@ PROGRAM(T(unmapped), T(hole_in_the_middle), T(read_only), T(not_readable), T(con
 	T(impossible_ranges), T(file_mapping), T(anything_else), T(large_and_untouched), T(unmapped_later),
 	T(protected_later), T(replaced_later), T(protected_and_blocked),
 	T(gone_at_the_sender_and_blocked), T(blocked_anew), T(protected_and_all_blocked_in_a_worker), T(blocked_to_be_waited_for),
-	T(blocked_in_all_threads_to_be_waited_for), T(handlers_run_as_they_ask), T(ends_all_the_same), T(reregister))
+	T(blocked_in_all_threads_to_be_waited_for), T(handlers_run_as_they_ask), T(ends_all_the_same), T(sent_in_the_midst_of_a_copy),
+	T(ended_in_the_midst_of_a_copy), T(reregister))

@@ -63,12 +63,18 @@ pub(super) fn install(on_fault: Handler) {
     }
 }
 
+/// Whether no access has faulted: a process has sent the signal, or the kernel tells of a page that
+/// has gone bad, which nobody has read.
+pub(super) fn is_sent(signal: libc::c_int, info: &libc::siginfo_t) -> bool {
+    info.si_code <= 0 || (signal, info.si_code) == (libc::SIGBUS, libc::BUS_MCEERR_AO)
+}
+
 /// Does what would have happened without us.
 pub(super) fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let index = usize::from(signal != SIGNALS[0]);
     let before = BEFORE.get().map(|before| &before[index]);
     // SAFETY: `info` is valid in a handler.
-    let is_sent = unsafe { (*info).si_code <= 0 };
+    let is_sent = is_sent(signal, unsafe { &*info });
     match before.map_or(Disposition::Default, of) {
         // A fault that is ignored ends the process nevertheless.
         Disposition::Ignored if is_sent => {}

@@ -306,12 +306,16 @@ extern "C" fn on_fault(
     info: *mut libc::siginfo_t,
     context: *mut libc::c_void,
 ) {
+    // SAFETY: `info` is valid in a handler.
+    let is_sent = chained::is_sent(signal, unsafe { &*info });
     // SAFETY: the kernel passes a valid context; the addresses are of our own code.
     unsafe {
         let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
         let at = registers[libc::REG_RIP as usize];
-        if ((&raw const ferroce_guard_begin) as i64..(&raw const ferroce_guard_end) as i64)
-            .contains(&at)
+        // One that was sent may meet any instruction, which goes on after it where it was.
+        if !is_sent
+            && ((&raw const ferroce_guard_begin) as i64..(&raw const ferroce_guard_end) as i64)
+                .contains(&at)
         {
             registers[libc::REG_RIP as usize] = (&raw const ferroce_guard_fault) as i64;
             return;
@@ -319,7 +323,7 @@ extern "C" fn on_fault(
     }
 
     // SAFETY: these are a handler's arguments.
-    let is_sent_on = unsafe { (*info).si_code <= 0 && fault_mask::send_on(signal, info, context) };
+    let is_sent_on = is_sent && unsafe { fault_mask::send_on(signal, info, context) };
     if !is_sent_on {
         chained::pass_on(signal, info, context);
     }
