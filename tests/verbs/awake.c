@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 
 // What makes the next wait one that is expected to be short.
 enum { WARM_UP = 40 };
@@ -142,6 +143,63 @@ static void a_channel_that_does_not_block_is_not_waited_for(void)
 	expect_wc(endpoint->send_cq, 0, IBV_WC_SUCCESS);
 }
 
+static atomic_int armed;
+
+// Its first access to registered memory is made while it waits awake.
+static void *receives_with_all_blocked(void *unused)
+{
+	enum { SIZE = 4096 };
+	char *memory = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr = ibv_reg_mr(endpoint->pd, memory, SIZE, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_sge sge = {.addr = (uintptr_t)memory, .length = SIZE};
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+		.wr.rdma = {.remote_addr = remote.va, .rkey = remote.rkey},
+	};
+	sigset_t all;
+
+	(void)unused;
+	CHECK(memory != MAP_FAILED && mr, "memory: %s", strerror(errno));
+	sge.lkey = mr->lkey;
+	sigfillset(&all);
+	CHECK_EQ(pthread_sigmask(SIG_SETMASK, &all, NULL), 0);
+	for (int i = 0; i < 10 * WARM_UP; i++) {
+		arm();
+		atomic_fetch_add(&armed, 1);
+		CHECK_EQ(get_event(), 0);
+		expect_wc(endpoint->send_cq, i, IBV_WC_SUCCESS);
+	}
+	// What is sent is read by who posts.
+	CHECK_EQ(mprotect(memory, SIZE, PROT_NONE), 0);
+	CHECK_EQ(ibv_post_send(endpoint->qp, &wr, &bad), 0);
+	expect_wc(endpoint->send_cq, 1, IBV_WC_LOC_PROT_ERR);
+	return NULL;
+}
+
+// The kernel ends a process for a fault that it cannot deliver. What was unblocked for that stays
+// so after a wait, during which other signals are blocked.
+static void a_fault_is_an_error_where_all_is_blocked(void)
+{
+#ifndef __x86_64__
+	skip("accesses are guarded on x86-64 only");
+#endif
+	// Whether a thread receives while it waits, or the helper does, is a matter of time.
+	for (int round = 0; round < 8; round++) {
+		pthread_t thread;
+
+		setup();
+		atomic_store(&armed, 0);
+		CHECK_EQ(pthread_create(&thread, NULL, receives_with_all_blocked, NULL), 0);
+		for (int i = 0; i < 10 * WARM_UP; i++) {
+			while (atomic_load(&armed) <= i)
+				sched_yield();
+			spin_us(5);
+			write_one(i);
+		}
+		CHECK_EQ(pthread_join(thread, NULL), 0);
+	}
+}
+
 #define T(name) {#name, name, 0}
 PROGRAM(T(a_signal_ends_the_wait), T(a_handler_that_restarts_does_not), T(a_thread_is_cancelled),
-	T(a_channel_that_does_not_block_is_not_waited_for))
+	T(a_channel_that_does_not_block_is_not_waited_for), T(a_fault_is_an_error_where_all_is_blocked))

@@ -7,8 +7,8 @@
 //! with `EINTR`. Such calls are also where a thread may be cancelled, but not among locks of ours:
 //! that waits for the real one.
 
-use libc::{c_int, sigset_t};
-use std::mem::zeroed;
+use libc::{c_int, c_ulong, sigset_t};
+use std::mem::{transmute, zeroed};
 use std::ptr::null_mut;
 
 /// `PTHREAD_CANCEL_DISABLE`, glibc's and musl's.
@@ -52,6 +52,23 @@ pub struct Held {
 /// Signals held back, and those that had been before.
 struct Blocked {
     before: sigset_t,
+    /// Those that had not been.
+    newly: sigset_t,
+}
+
+/// A set of signals as both C libraries have it: bits in words.
+type Words = [c_ulong; size_of::<sigset_t>() / size_of::<c_ulong>()];
+
+/// What is in `all` and not in `some`.
+fn without(all: &sigset_t, some: &sigset_t) -> sigset_t {
+    // SAFETY: as long, and without a bit that means nothing.
+    unsafe {
+        let [mut left, some] = [*all, *some].map(|set| transmute::<sigset_t, Words>(set));
+        for (left, some) in left.iter_mut().zip(some) {
+            *left &= !some;
+        }
+        transmute::<Words, sigset_t>(left)
+    }
 }
 
 impl Held {
@@ -76,7 +93,10 @@ impl Held {
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, &raw mut before);
             Held {
                 _uncancelled: uncancelled,
-                signals: Blocked { before },
+                signals: Blocked {
+                    before,
+                    newly: without(&all, &before),
+                },
             }
         }
     }
@@ -124,9 +144,11 @@ fn ends_a_call(signal: c_int) -> bool {
 }
 
 impl Drop for Blocked {
+    /// Not to the mask of before: the engine unblocks faults in a thread once, which may have been
+    /// meanwhile.
     fn drop(&mut self) {
-        // SAFETY: what was before, of this thread.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, null_mut()) };
+        // SAFETY: what was blocked here, of this thread.
+        unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const self.newly, null_mut()) };
     }
 }
 
@@ -165,6 +187,38 @@ mod tests {
         raise(libc::SIGUSR1);
         drop(held);
         assert_eq!(RUNS.load(Ordering::SeqCst), 2);
+    }
+
+    #[test]
+    fn what_was_unblocked_meanwhile_stays_so() {
+        let change = |how, signals: &[c_int]| {
+            // SAFETY: plain sets of signals, of this thread.
+            unsafe {
+                let (mut set, mut before): (sigset_t, sigset_t) = (zeroed(), zeroed());
+                for signal in signals {
+                    libc::sigaddset(&raw mut set, *signal);
+                }
+                libc::pthread_sigmask(how, &raw const set, &raw mut before);
+                before
+            }
+        };
+        let blocked = || {
+            let now = change(libc::SIG_BLOCK, &[]);
+            [libc::SIGSEGV, libc::SIGBUS, libc::SIGUSR2, libc::SIGTERM]
+                // SAFETY: an initialised set.
+                .map(|signal| unsafe { libc::sigismember(&raw const now, signal) == 1 })
+        };
+        change(libc::SIG_UNBLOCK, &[libc::SIGTERM]);
+        change(
+            libc::SIG_BLOCK,
+            &[libc::SIGSEGV, libc::SIGBUS, libc::SIGUSR2],
+        );
+
+        let held = Held::all();
+        assert_eq!(blocked(), [true, true, true, true]);
+        change(libc::SIG_UNBLOCK, &[libc::SIGSEGV]);
+        drop(held);
+        assert_eq!(blocked(), [false, true, true, false]);
     }
 
     /// How far the thread has come.
