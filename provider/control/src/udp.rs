@@ -16,6 +16,10 @@ pub const SEND_BUFFER: usize = 4 << 20;
 
 /// Linux's `UDP_NO_CHECK6_RX`.
 const UDP_NO_CHECK6_RX: c_int = 102;
+/// Linux's numbers of IPsec policies.
+const IP_XFRM_POLICY: c_int = 17;
+const IPV6_XFRM_POLICY: c_int = 35;
+const XFRM_POLICY_BLOCK: u8 = 1;
 
 /// Has an IPv6 UDP socket take datagrams without a UDP checksum, which Linux drops otherwise:
 /// RoCEv2 may leave it out, since there is the ICRC, and rdma_rxe does.
@@ -93,13 +97,86 @@ pub fn leave_through(socket: impl AsFd, v4: bool, interface: u32) -> Result<(), 
 /// # Errors
 /// The kernel's, for one of before 4.5 or a bad program.
 pub fn steer(socket: impl AsFd, program: &mut [libc::sock_filter]) -> Result<(), Errno> {
+    set_program(socket, libc::SO_ATTACH_REUSEPORT_CBPF, program)
+}
+
+/// Has a socket throw away what a program says of it. Who holds the socket can give it another, or
+/// none, unless `SO_LOCK_FILTER` is set.
+///
+/// # Errors
+/// The kernel's, for a bad program, or where the filter is locked.
+pub fn filter(socket: impl AsFd, program: &mut [libc::sock_filter]) -> Result<(), Errno> {
+    set_program(socket, libc::SO_ATTACH_FILTER, program)
+}
+
+fn set_program(
+    socket: impl AsFd,
+    name: c_int,
+    program: &mut [libc::sock_filter],
+) -> Result<(), Errno> {
     let program = libc::sock_fprog {
         len: u16::try_from(program.len()).map_err(|_| Errno::INVAL)?,
         filter: program.as_mut_ptr(),
     };
-    let option = (libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF);
     // SAFETY: the kernel reads a program of that length from where it says, within the call.
-    unsafe { set_value(socket, option, program) }
+    unsafe { set_value(socket, (libc::SOL_SOCKET, name), program) }
+}
+
+/// Has a socket get nothing more that comes from anywhere, or again all: by an IPsec policy of its
+/// own, which nobody who holds it can take away without `CAP_NET_ADMIN`.
+///
+/// # Errors
+/// `EPERM` without that, and the kernel's where it has no such policies.
+pub fn silence(socket: impl AsFd, v4: bool, silent: bool) -> Result<(), Errno> {
+    let (option, family) = match v4 {
+        true => ((libc::IPPROTO_IP, IP_XFRM_POLICY), libc::AF_INET),
+        false => ((libc::IPPROTO_IPV6, IPV6_XFRM_POLICY), libc::AF_INET6),
+    };
+    if !silent {
+        // SAFETY: there is no value; the descriptor is open.
+        let result = unsafe {
+            libc::setsockopt(
+                socket.as_fd().as_raw_fd(),
+                option.0,
+                option.1,
+                std::ptr::null(),
+                0,
+            )
+        };
+        return succeeded(result);
+    }
+
+    let policy = Policy {
+        family: family as u16,
+        limits: [u64::MAX; 4],
+        action: XFRM_POLICY_BLOCK,
+        ..Policy::default()
+    };
+    // SAFETY: numbers alone.
+    unsafe { set_value(socket, option, policy) }
+}
+
+/// The kernel's `xfrm_userpolicy_info`. By default it is of all packets that come.
+#[derive(Default)]
+#[repr(C)]
+struct Policy {
+    addresses: [u32; 8],
+    ports: [u16; 4],
+    family: u16,
+    prefixes: [u8; 2],
+    protocol: u8,
+    interface: c_int,
+    user: u32,
+    /// Bytes and packets after which it is to be replaced, or ends.
+    limits: [u64; 4],
+    times: [u64; 4],
+    used: [u64; 4],
+    priority: u32,
+    index: u32,
+    direction: u8,
+    action: u8,
+    flags: u8,
+    share: u8,
 }
 
 /// Sets an option, by its level and name, whose value is an int.
