@@ -171,12 +171,35 @@ impl Adapter {
     }
 
     /// A group's socket of a slot, opened if it is not yet.
-    pub(crate) fn socket(&mut self, index: usize, slot: u8) -> Result<&OwnedFd, DaemonError> {
+    pub(crate) fn socket(
+        &mut self,
+        index: usize,
+        slot: u8,
+        user: Option<u32>,
+    ) -> Result<&OwnedFd, DaemonError> {
         let first_new = self.groups[index].len();
-        let opened = self.groups[index].socket(slot).map(drop);
+        let opened = self.groups[index].socket(slot, user).map(drop);
         self.watch_members(index, first_new);
         opened?;
-        self.groups[index].socket(slot)
+        self.groups[index].socket(slot, user)
+    }
+
+    /// Whose a slot's sockets are to be: the user's, where the device has several.
+    pub(crate) fn sockets_user(&self, uid: u32) -> Option<u32> {
+        self.settings.group.is_some().then_some(uid)
+    }
+
+    /// Takes a slot's sockets from other users, who had them and may hold them still, for this one.
+    pub(crate) fn keep_apart(&mut self, slot: u8, user: Option<u32>) -> Result<(), DaemonError> {
+        for group in &mut self.groups {
+            if group.is_anothers(slot, user) {
+                if let Some(socket) = group.existing(slot) {
+                    let _ = self.poller.remove(socket);
+                }
+                group.vacate(slot)?;
+            }
+        }
+        Ok(())
     }
 
     /// Begins to drain a group's members from `first` on, except those that clients hold.

@@ -18,6 +18,7 @@ use crate::service::Service;
 use crate::sessions::{Kind, Session, Sessions};
 use crate::slots::Slots;
 use crate::ucma;
+use crate::udp_sockets::can_be_silenced;
 use crate::users::Users;
 
 /// How many packets are drained of one socket before others have their turn.
@@ -67,7 +68,7 @@ impl Clients {
         Ok(Self {
             connections: Sessions::listen(&dir.socket(), KIND, users)?,
             holds: HashMap::new(),
-            slots: Slots::default(),
+            slots: Slots::new(!users.are_several() || can_be_silenced()),
             last_hold: 0,
             buffer: seqpacket::buffer(),
             stop: false,

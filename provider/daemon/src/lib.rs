@@ -56,6 +56,7 @@ mod sessions;
 pub mod signals;
 mod slots;
 mod stay;
+mod steering;
 pub mod switch;
 mod sysfs;
 mod totals;

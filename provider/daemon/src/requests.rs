@@ -2,6 +2,7 @@
 
 mod capture;
 mod faults;
+mod sockets;
 mod status;
 mod whose;
 
@@ -19,25 +20,18 @@ use ferroce_control::{ControlError, CounterPage, Errno, InboxFds};
 
 use ferroce_wire::mad::Gid;
 
-use crate::DaemonError;
 use crate::adapter::Adapter;
 use crate::claims::Claimed;
 use crate::clients::Clients;
 use crate::connection;
 use crate::error::for_programs;
-use crate::gids::Wanted;
-use crate::group;
 use crate::limits;
 use crate::poller::{Poller, Token};
 use crate::slots::Claim;
 use crate::ucma;
-use crate::udp_sockets;
 
 /// How many requests of one client are answered before others have their turn.
 const BATCH: usize = 16;
-
-/// More packets than any receive buffer holds.
-const WHOLE_BUFFER: usize = 1 << 17;
 
 /// An answer and the descriptors that go with it.
 struct Answer {
@@ -247,7 +241,8 @@ impl Clients {
             Err(error) => return failed(&error),
         };
 
-        let slot = match self.slots.claim(Instant::now()) {
+        let user = adapter.sockets_user(session.state.uid);
+        let slot = match self.slots.claim(Instant::now(), user) {
             Claim::Granted(slot) => slot,
             Claim::Wait(time) => {
                 let retry_ms = u64::try_from(time.as_millis()).unwrap_or(1_000) + 1;
@@ -260,7 +255,19 @@ impl Clients {
                      status` lists them) or start another ferroced",
                 );
             }
+            Claim::Others => {
+                return refuse(
+                    Errno::BUSY,
+                    "all 255 slots of the device are, or were, other users', whose sockets cannot be taken from them: start \
+                     ferroced again, with CAP_NET_ADMIN and on a kernel with IPsec",
+                );
+            }
         };
+        if let Err(error) = adapter.keep_apart(slot, user) {
+            tracing::error!(%error, slot, "a slot stays with its last user");
+            self.slots.release(Instant::now(), slot);
+            return refuse(Errno::BUSY, format!("ferroced: {error}"));
+        }
 
         adapter.claims.reclaim_rings(slot);
 
@@ -304,50 +311,6 @@ impl Clients {
         }
     }
 
-    fn receive_socket(&mut self, id: u64, gid_index: u16, adapter: &mut Adapter) -> Answer {
-        let Some(slot) = self.slot_of(id) else {
-            return refuse(Errno::INVAL, "attach before asking for sockets");
-        };
-
-        let group = if adapter.is_ib() {
-            let index = usize::from(gid_index);
-            if index >= adapter.groups.len() {
-                return refuse(Errno::NOENT, format!("there is no port {}", index + 1));
-            }
-            Ok(index)
-        } else {
-            let Some(entry) = adapter.gids.entry(gid_index) else {
-                return refuse(Errno::NOENT, format!("GID {gid_index} is not in use"));
-            };
-            let wanted = Wanted {
-                addr: entry.addr,
-                scope_id: entry.scope_id,
-                ifindex: entry.ifindex,
-                ifname: entry.ifname.clone(),
-            };
-            adapter.open_group(&wanted)
-        };
-
-        match group.and_then(|group| self.hand_out(slot, group, adapter)) {
-            Ok(fd) => Answer {
-                reply: Reply::ReceiveSocket,
-                fds: vec![fd],
-            },
-            Err(error) => {
-                tracing::error!(%error, slot, "cannot hand out a socket");
-                let errno = match &error {
-                    DaemonError::Os { source, .. } => {
-                        source.raw_os_error().map(Errno::from_raw_os_error)
-                    }
-                    DaemonError::PortTaken { .. } => Some(Errno::ADDRINUSE),
-                    DaemonError::NoSuchAddress { .. } => Some(Errno::ADDRNOTAVAIL),
-                    _ => None,
-                };
-                out_of_something(errno.unwrap_or(Errno::IO), &error)
-            }
-        }
-    }
-
     fn join_group(
         &mut self,
         id: u64,
@@ -364,34 +327,5 @@ impl Clients {
             Ok(()) => Reply::Ok.into(),
             Err(errno) => refuse(errno, format!("joining a group at port {port} for {at}")),
         }
-    }
-
-    fn hand_out(
-        &mut self,
-        slot: u8,
-        index: usize,
-        adapter: &mut Adapter,
-    ) -> Result<OwnedFd, DaemonError> {
-        let socket = adapter.socket(index, slot)?;
-        let duplicate = socket
-            .try_clone()
-            .map_err(DaemonError::os("duplicating a socket"))?;
-        let mine = adapter.claims.of_mut(slot);
-        if mine.is_some_and(|claimed| claimed.groups.insert(index)) {
-            // The first time: until now the socket was drained from here. What came since the last
-            // look was for the slot's last owner.
-            if let Some(socket) = adapter.groups[index].existing(slot) {
-                let _ = adapter.poller.remove(socket);
-            }
-            if adapter.drain(index, slot, WHOLE_BUFFER) {
-                self.slots.disturb(Instant::now(), slot);
-            }
-            group::hand_out(adapter.socket(index, slot)?);
-            if adapter.settings.group.is_some() {
-                udp_sockets::lock(adapter.socket(index, slot)?)?;
-            }
-        }
-
-        Ok(duplicate)
     }
 }

@@ -91,6 +91,25 @@ pub(crate) fn lock(socket: &OwnedFd) -> Result<(), DaemonError> {
     udp::set(socket, option, 1).map_err(DaemonError::os("locking a socket's filter"))
 }
 
+/// Whether a socket can be kept from who holds it ([`udp::silence`]).
+pub(crate) fn can_be_silenced() -> bool {
+    // For who opens this the kernel loads the module that takes policies.
+    let _policies = rustix::net::socket(
+        AddressFamily::NETLINK,
+        SocketType::RAW,
+        Some(rustix::net::netlink::XFRM),
+    );
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None);
+    let silenced = socket.and_then(|socket| udp::silence(&socket, true, true));
+    if let Err(error) = &silenced {
+        tracing::warn!(
+            %error,
+            "a slot that one user has had cannot be given to another: that takes CAP_NET_ADMIN, and a kernel with IPsec (xfrm_user)"
+        );
+    }
+    silenced.is_ok()
+}
+
 /// A name in the network namespace's abstract unix sockets that only one process can hold.
 pub(crate) fn claim(address: SocketAddr) -> Result<OwnedFd, DaemonError> {
     let doing = || format!("claiming {address}");
