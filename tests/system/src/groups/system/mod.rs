@@ -1,8 +1,9 @@
 //! Group `system`: a device of the machine's, without a preloaded library, for several users. It is
 //! enabled and disabled on a machine of the test's own; what users may and may not do with it is in
-//! `users`, what libraries it works with in `programs`.
+//! `users` and `slots`, what libraries it works with in `programs`.
 
 mod programs;
+mod slots;
 mod users;
 
 use std::time::Duration;
@@ -27,6 +28,7 @@ const MANAGER: &str = include_str!("manager.py");
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::many("system/device", device),
+        Case::new("system/slots pass from user to user", slots::passed_on),
         Case::new("system/half an enable is undone", half),
         Case::new("system/what is in the way is named", in_the_way),
         Case::new("system/the unit is one that systemd takes", unit),

@@ -65,7 +65,7 @@ fn memory(site: &Site) -> Ending {
         format!("{before} packets went through memory between two users")
     })?;
     let waiting = hold(site, "memory-server", MEMBERS[0])?;
-    release(site, "memory-client", waiting)?;
+    release(site, "memory-client", MEMBERS[0], waiting)?;
     let after = through_memory(site, "memory-after")?;
     expect(after > 0, || {
         "one user's programs share no memory".to_owned()
@@ -73,7 +73,7 @@ fn memory(site: &Site) -> Ending {
 }
 
 /// A program of a user's that has the device, and waits for its peer.
-fn hold(site: &Site, name: &str, user: &str) -> Result<Running, Stop> {
+pub(super) fn hold(site: &Site, name: &str, user: &str) -> Result<Running, Stop> {
     let line = "ib_write_bw -F -n 1000 -p 18603";
     let mut running = process::spawn(site.machine.login(user, line), &site.dir, name)?;
     match running.listens(18_603, LIMIT) {
@@ -82,10 +82,10 @@ fn hold(site: &Site, name: &str, user: &str) -> Result<Running, Stop> {
     }
 }
 
-/// Lets such a program have its peer, of the first member's, so that both end.
-fn release(site: &Site, name: &str, waiting: Running) -> Ending {
+/// Lets such a program have its peer, a user's, so that both end.
+pub(super) fn release(site: &Site, name: &str, user: &str, waiting: Running) -> Ending {
     let line = "ib_write_bw -F -n 1000 -p 18603 127.0.0.1";
-    let client = site.login(name, MEMBERS[0], line)?;
+    let client = site.login(name, user, line)?;
     let server = waiting.finish_after(&client, LIMIT);
     match client.success() && server.success() {
         true => Ok(()),
@@ -113,7 +113,7 @@ fn programs(site: &Site) -> Ending {
             format!("{line}: own {own}, root {root}, another user {other}")
         })
     });
-    release(site, "seen-client", waiting).and(ending)
+    release(site, "seen-client", MEMBERS[0], waiting).and(ending)
 }
 
 /// Who speaks to the daemon by himself gets no inbox of another user's, no MADs, no other steering.
@@ -124,7 +124,7 @@ fn reach(site: &Site) -> Ending {
     let command = site.machine.login(MEMBERS[1], "/usr/bin/python3 -");
     let input = std::fs::File::open(&script).map_err(anyhow::Error::from)?;
     let asked = process::spawn_with(command, input.into(), &site.dir, "asked")?.finish(LIMIT);
-    release(site, "reach-client", waiting)?;
+    release(site, "reach-client", MEMBERS[0], waiting)?;
     said(
         &asked,
         &[
