@@ -205,6 +205,9 @@ pub(crate) const MAX_SOCKET_WINDOW: u32 = 3 << 20;
 pub(crate) const SEND_TRIES: u32 = 3;
 /// How long a sender waits for room each time, as dropping would only cost a retransmission.
 pub(crate) const SEND_WAIT: Duration = Duration::from_millis(2);
+/// How long packets go singly after the kernel refused a run, before another is tried: an interface
+/// whose MTU is changed, or a route, is as it was soon, and a trial costs one system call.
+pub(crate) const RUN_RETRY: Duration = Duration::from_millis(100);
 
 // Queue pairs that send in turn (`datapath::turns`).
 

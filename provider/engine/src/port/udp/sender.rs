@@ -4,18 +4,24 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ferroce_control::udp::SEND_BUFFER;
+use ferroce_transport::AtomicTime;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{SockAddr, Socket};
 
 use crate::port::{Capacity, calls};
-use crate::tuning::{SEND_TRIES, SEND_WAIT};
+use crate::progress::timers;
+use crate::tuning::{RUN_RETRY, SEND_TRIES, SEND_WAIT};
 
 /// A socket that sends. It is never connected, so that Linux numbers the datagrams of one send 0,
 /// 1, 2 …, which RoCEv2's ICRC covers.
 pub(in crate::port) struct Sender {
     socket: Socket,
-    /// Runs may be sent as one GSO datagram.
+    /// The kernel knows how to cut runs into datagrams.
+    cuts: bool,
+    /// It takes runs as one GSO datagram on the way that there is now.
     gso: AtomicBool,
+    /// When that is tried again where it does not.
+    try_at: AtomicTime,
     /// It has been told of packets that are too long.
     told: AtomicBool,
 }
@@ -27,7 +33,9 @@ impl Sender {
         let _ = socket.set_send_buffer_size(SEND_BUFFER);
         Sender {
             socket,
+            cuts: gso,
             gso: AtomicBool::new(gso),
+            try_at: AtomicTime::default(),
             told: AtomicBool::new(false),
         }
     }
@@ -53,6 +61,10 @@ impl Sender {
         segment: Option<u16>,
         class: Option<u8>,
     ) -> io::Result<()> {
+        if segment.is_none() && self.is_to_try() && self.try_as_run(dest, iov, class) {
+            return Ok(());
+        }
+
         with_message(dest, iov, segment, class, |msg| {
             for _ in 0..SEND_TRIES {
                 let Err(e) = self.submit(msg) else {
@@ -62,10 +74,11 @@ impl Sender {
                     Some(libc::EINTR) => {}
                     Some(libc::EAGAIN | libc::ENOBUFS) => self.wait_writable(),
                     // an interface without checksum offload, or a path whose MTU shrank: send
-                    // singly from now on
+                    // singly for now
                     Some(libc::EINVAL | libc::EIO | libc::EMSGSIZE | libc::EOPNOTSUPP)
                         if segment.is_some() =>
                     {
+                        self.try_at.store(timers::now() + RUN_RETRY);
                         self.gso.store(false, Relaxed);
                         return Err(e);
                     }
@@ -80,6 +93,26 @@ impl Sender {
                 self.tell_too_long(dest, iov);
             }
         })
+    }
+
+    /// Whether runs were refused, and may be taken again: routes and interfaces change.
+    #[inline]
+    fn is_to_try(&self) -> bool {
+        self.cuts && !self.gso.load(Relaxed) && timers::now() >= self.try_at.load()
+    }
+
+    /// Sends a single datagram as a run of one, of which the kernel asks what it asks of longer
+    /// ones. A longer run that is refused is lost, as its packets have numbers; this one leaves by
+    /// itself then. Returns whether it has left.
+    #[cold]
+    fn try_as_run(&self, dest: &SockAddr, iov: &mut [libc::iovec], class: Option<u8>) -> bool {
+        let bytes: usize = iov.iter().map(|piece| piece.iov_len).sum();
+        let segment = u16::try_from(bytes).ok();
+        let sent = segment.is_some()
+            && with_message(dest, iov, segment, class, |msg| self.submit(msg)).is_ok();
+        self.try_at.store(timers::now() + RUN_RETRY);
+        self.gso.store(sent, Relaxed);
+        sent
     }
 
     /// Sends the same to somebody else, if there is room.
@@ -193,6 +226,14 @@ mod tests {
     use std::net::UdpSocket;
 
     use super::*;
+    use crate::progress::virtual_time::VirtualTime;
+
+    fn pieces(bytes: &mut [u8]) -> [libc::iovec; 1] {
+        [libc::iovec {
+            iov_base: bytes.as_mut_ptr().cast(),
+            iov_len: bytes.len(),
+        }]
+    }
 
     #[test]
     fn what_is_too_long_for_the_way_is_told_of() {
@@ -201,16 +242,56 @@ mod tests {
         let sender = Sender::new(socket.into(), false);
         let send = |len: usize| {
             let mut bytes = vec![0u8; len];
-            let mut iov = [libc::iovec {
-                iov_base: bytes.as_mut_ptr().cast(),
-                iov_len: len,
-            }];
-            sender.send(&to, &mut iov, None, None)
+            sender.send(&to, &mut pieces(&mut bytes), None, None)
         };
         send(100).unwrap();
         assert!(!sender.told.load(Relaxed));
         let error = send(70_000).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
         assert!(sender.told.load(Relaxed));
+    }
+
+    /// More datagrams than any kernel makes of a run, and then some that it does.
+    #[test]
+    fn runs_that_were_refused_are_tried_again_at_no_loss() {
+        let _virtual = VirtualTime::begin();
+        let to = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let at = to.local_addr().unwrap().into();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sender = Sender::new(socket.into(), true);
+        let send = |bytes: &mut [u8], segment| sender.send(&at, &mut pieces(bytes), segment, None);
+        let come = || {
+            let mut buffer = [0; 2048];
+            let len = to.recv(&mut buffer).unwrap();
+            buffer[..len].to_vec()
+        };
+
+        send(&mut [1; 2000], Some(1000)).unwrap();
+        assert_eq!([come(), come()], [[1; 1000]; 2]);
+        send(&mut [2; 2000], Some(1)).unwrap_err();
+        assert_eq!(sender.capacity(), Capacity::SINGLE);
+        send(&mut [3; 1000], None).unwrap();
+        assert_eq!(
+            (come(), sender.capacity()),
+            (vec![3; 1000], Capacity::SINGLE)
+        );
+
+        let refused_at = timers::now();
+        while timers::now() < refused_at + RUN_RETRY {}
+        send(&mut [4; 1000], None).unwrap();
+        assert_eq!((come(), sender.capacity()), (vec![4; 1000], Capacity::RUN));
+        send(&mut [5; 2000], Some(1000)).unwrap();
+        assert_eq!([come(), come()], [[5; 1000]; 2]);
+    }
+
+    #[test]
+    fn a_kernel_that_cannot_cut_runs_is_not_asked_to() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = socket.local_addr().unwrap().into();
+        let sender = Sender::new(socket.into(), false);
+        sender
+            .send(&to, &mut pieces(&mut [0; 100]), None, None)
+            .unwrap();
+        assert_eq!(sender.capacity(), Capacity::SINGLE);
     }
 }
