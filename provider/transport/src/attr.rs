@@ -175,7 +175,7 @@ impl Default for QpAttr {
     }
 }
 
-/// What a queue pair is created with; none of it changes later.
+/// What a queue pair is created with; none of it changes later, but the port's MTU.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QpConfig {
     /// Queue pair number, 24 bits.
@@ -188,7 +188,8 @@ pub struct QpConfig {
     pub sq_sig_all: bool,
     /// Receives come from a shared receive queue.
     pub srq: bool,
-    /// UD: bytes of the longest message, the port's MTU. Not looked at otherwise.
+    /// UD: bytes of the longest message, the port's MTU, until
+    /// [`Qp::limit_datagrams`](crate::Qp::limit_datagrams) says otherwise. Not looked at otherwise.
     pub mtu: u32,
     /// Seeds the jitter of timers, nothing else.
     pub seed: u64,

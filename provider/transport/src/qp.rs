@@ -73,6 +73,15 @@ impl Qp {
         qp
     }
 
+    /// UD: the port's MTU, in bytes, is another now, and the longest message with it, of what is
+    /// sent from now on (C10-93.1.1) and of what comes. Nothing to other services.
+    pub fn limit_datagrams(&mut self, mtu: u32) {
+        if self.config.qp_type == QpType::Ud {
+            self.config.mtu = mtu;
+            self.attr.path_mtu = mtu;
+        }
+    }
+
     /// Queue pair number.
     pub fn qpn(&self) -> u32 {
         self.config.qpn

@@ -167,8 +167,9 @@ impl Qp {
             return Ok(Flow::Blocked);
         };
 
+        // A datagram is one packet, also where the port takes less since it was begun.
         let mtu = match config.qp_type {
-            QpType::Ud => config.mtu,
+            QpType::Ud => wqe.len,
             _ => attr.path_mtu,
         };
 

@@ -138,3 +138,38 @@ fn draining_waits_for_nothing_that_is_sent() {
     t.one();
     assert_eq!(t.send_statuses(), [(1, WcStatus::Success)]);
 }
+
+/// What counts is the port's MTU when a datagram is begun (C10-93.1.1), not when its queue pair was
+/// made. One that was begun before goes out whole.
+#[test]
+fn the_longest_datagram_is_as_long_as_the_port_takes_now() {
+    let mut t = Tester::service(QpType::Ud);
+    let buffer = t.buffer(500, Access::empty());
+    t.opts.budget = 1;
+    for id in 1..=3 {
+        send(&mut t, id, buffer, to(TT, 1));
+    }
+    assert_eq!(t.call().len(), 1);
+    t.opts.budget = 1 << 20;
+    t.qp.limit_datagrams(256);
+    assert_eq!(t.one().payload.len(), 500);
+    assert_eq!(
+        t.send_statuses()[1..],
+        [(2, WcStatus::Success), (3, WcStatus::LocLenErr)]
+    );
+    assert_eq!(t.qp.query().path_mtu, 256);
+
+    back_to_rts(&mut t);
+    t.qp.limit_datagrams(4096);
+    let long = t.buffer(4096, Access::empty());
+    send(&mut t, 4, long, to(TT, 1));
+    assert_eq!(t.one().payload.len(), 4096);
+    assert_eq!(t.send_statuses()[3], (4, WcStatus::Success));
+
+    t.qp.limit_datagrams(256);
+    let buffer = t.buffer(500, Access::LOCAL_WRITE);
+    t.post_recv(5, buffer);
+    arrive(&mut t, &[5; 257]);
+    arrive(&mut t, &[6; 256]);
+    assert_eq!(t.recv_statuses(), [(5, WcStatus::Success)]);
+}
