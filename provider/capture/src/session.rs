@@ -123,7 +123,11 @@ impl Session {
             Event::Captures => self.sources.take_rings(client, &self.filter),
             Event::GidChange => self.addresses(client),
             Event::Shutdown => return Ok(true),
-            Event::PortState { .. } | Event::Port { .. } | Event::Faults | Event::Hosts => Ok(()),
+            Event::PortState { .. }
+            | Event::Link { .. }
+            | Event::Port { .. }
+            | Event::Faults
+            | Event::Hosts => Ok(()),
         };
         match heeded {
             // It went before it could answer.

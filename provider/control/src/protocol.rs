@@ -7,10 +7,10 @@
 
 mod attachment;
 mod congestion;
+mod event;
 mod ports;
 mod status;
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
@@ -22,12 +22,13 @@ use crate::random::random;
 
 pub use attachment::Attachment;
 pub use congestion::CongestionControl;
+pub use event::Event;
 pub use ports::{GidEntry, IbPort};
 pub use status::{ClientStatus, CmStatus, SlotStatus, Status};
 
 /// Version of the protocol and of the layouts of all memory that is shared: the page of counters,
 /// the table of objects, inboxes and their rings, the rings of captures.
-pub const VERSION: u32 = 16;
+pub const VERSION: u32 = 17;
 
 /// The longest message, in bytes; longer ones are refused.
 pub const MAX_MESSAGE: usize = 128 * 1024;
@@ -180,44 +181,6 @@ pub enum Reply {
         /// Why, and what to do.
         message: String,
     },
-}
-
-/// What the daemon tells without being asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Event {
-    /// The GID table has changed: read it again.
-    GidChange,
-    /// The port went up or down.
-    PortState {
-        /// Whether it is up now.
-        active: bool,
-    },
-    /// Something is different at a port of an InfiniBand device: describe it again.
-    Port {
-        /// The port's number.
-        port: u8,
-        /// What consumers are told, as a value of `enum ibv_event_type`.
-        event: u32,
-    },
-    /// The faults are others: ask for them again.
-    Faults,
-    /// Hosts that this client has asked about have answered: ask again.
-    Hosts,
-    /// There are rings of captures that this client has not got, or some have ended.
-    Captures,
-    /// The daemon goes, or has gone, and the device with it. The last event.
-    Shutdown,
-}
-
-impl Event {
-    /// Goes to the end of a queue, where only the last one of those that say the same is kept: what
-    /// it is about is read when it is handled, and whoever never looks must not fill any memory.
-    /// Which of several states is the last one stays known, and that there was another.
-    pub fn join(self, queue: &mut VecDeque<Event>) {
-        queue.retain(|queued| *queued != self);
-        queue.push_back(self);
-    }
 }
 
 /// The device, as a program sees it.

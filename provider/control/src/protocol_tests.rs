@@ -1,5 +1,7 @@
 //! Tests of the messages: round trips, other versions, nonsense.
 
+use std::collections::VecDeque;
+
 use super::*;
 use crate::Counter;
 use crate::objects::{Object, QP_COUNTERS, QueuePair};
@@ -28,6 +30,17 @@ fn events_that_say_something_else_do_not_take_each_others_place() {
     // However often it goes, there is an end, and the last state is the last.
     assert_eq!(told(&[down, up].repeat(1000)), [down, up]);
     assert_eq!(told(&[up, down, up, down]), [up, down]);
+    let links = [1024, 4096, 1024, 2048].map(link);
+    assert_eq!(told(&[links[0], down, links[1], up]), [down, links[1], up]);
+    assert_eq!(told(&links), [link(2048)]);
+}
+
+fn link(active_mtu: u32) -> Event {
+    let speed_mbps = 10_000;
+    Event::Link {
+        active_mtu,
+        speed_mbps,
+    }
 }
 
 #[test]
@@ -101,6 +114,7 @@ fn replies_and_events_survive_the_round_trip() {
             },
         ),
         ServerMessage::event(Event::PortState { active: false }),
+        ServerMessage::event(link(4096)),
         ServerMessage::event(Event::GidChange),
         ServerMessage::event(Event::Shutdown),
     ] {
@@ -159,7 +173,7 @@ fn shared_memory_is_laid_out_as_this_version_says() {
 
     let of_qps = QP_COUNTERS.map(|counter| counter as usize);
 
-    assert_eq!(VERSION, 16);
+    assert_eq!(VERSION, 17);
     assert_eq!(counters.join(" "), COUNTERS.join(" "));
     assert_eq!(objects, OBJECTS);
     assert_eq!(of_qps, ROW);

@@ -295,7 +295,22 @@ impl Daemon {
             self.clients.broadcast(Event::GidChange, &mut self.adapter);
         }
 
+        // Before the state: who is told that the port is up may ask for the rest at once.
         if change.link {
+            let DeviceInfo {
+                active_mtu,
+                speed_mbps,
+                ..
+            } = self.adapter.info;
+            tracing::info!(active_mtu, speed_mbps, "the link has changed");
+            let event = Event::Link {
+                active_mtu,
+                speed_mbps,
+            };
+            self.clients.broadcast(event, &mut self.adapter);
+        }
+
+        if change.state {
             let active = self.adapter.info.port_active;
             tracing::info!(active, "the port has changed");
             let event = Event::PortState { active };

@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use ferroce_control::DeviceInfo;
+
 use crate::DaemonError;
 use crate::adapter::Adapter;
 use crate::device::{self, Source};
@@ -30,7 +32,9 @@ pub(crate) struct Change {
     pub(crate) device: bool,
     /// The GID table.
     pub(crate) gids: bool,
-    /// The link.
+    /// Whether the link is up.
+    pub(crate) state: bool,
+    /// The link's path MTU or speed.
     pub(crate) link: bool,
 }
 
@@ -91,7 +95,10 @@ impl Interfaces {
             .follow(before.netdev_index, &adapter.snapshot);
         device::refresh(&mut adapter.info, &adapter.source, &adapter.snapshot);
         adapter.info.port_active &= !adapter.faults.is_down(1);
-        let link = before.port_active != adapter.info.port_active;
+        let now = &adapter.info;
+        let state = before.port_active != now.port_active;
+        let rate = |of: &DeviceInfo| (of.active_mtu, of.speed_mbps);
+        let link = rate(&before) != rate(now);
 
         // Given addresses stay, even while they cannot be used.
         let mut gids = match &adapter.source {
@@ -103,6 +110,7 @@ impl Interfaces {
         Change {
             device: before != adapter.info,
             gids,
+            state,
             link,
         }
     }

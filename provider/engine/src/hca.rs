@@ -7,8 +7,10 @@ mod gids;
 mod hosts;
 mod introductions;
 mod lanes;
+mod link;
 mod notices;
 mod open;
+mod port_state;
 mod shared;
 mod sockets;
 
@@ -21,13 +23,14 @@ use ferroce_control::objects::ObjectTable;
 use ferroce_control::random::random;
 use ferroce_control::switches::Recovery;
 use ferroce_control::{Attachment, Client, Counter, CounterPage, DeviceInfo, GidEntry, switches};
-use ferroce_transport::{AtomicTime, QpAttr, QpAttrMask};
+use ferroce_transport::AtomicTime;
 use parking_lot::{Mutex, RwLock};
 
 use self::control::Control;
 pub use self::gids::Gid;
 use self::hosts::Hosts;
 use self::lanes::Lanes;
+use self::link::Link;
 pub(crate) use self::shared::Tables;
 use crate::datapath::backlog::Backlog;
 use crate::datapath::path::Path;
@@ -41,7 +44,6 @@ use crate::memory::dm_use::DmUse;
 use crate::memory::keys::KeyTable;
 use crate::port::Ports;
 use crate::port::address::PathKey;
-use crate::port::ib;
 use crate::port::receiver::Receiver;
 use crate::port::ring::{Inbox, Ways};
 use crate::progress::answers::Answers;
@@ -51,7 +53,7 @@ use crate::progress::timers::{Alarm, Timers};
 use crate::verbs::ah_table::AhTable;
 use crate::verbs::async_events::AsyncEvents;
 use crate::verbs::groups::Multicast;
-use crate::verbs::limits::{DeviceAttr, PortAttr, Violations};
+use crate::verbs::limits::DeviceAttr;
 use crate::verbs::places::Places;
 use crate::verbs::qp::Qp;
 use crate::verbs::table::Table;
@@ -99,7 +101,7 @@ pub struct Hca {
     pub(crate) objects: Arc<ObjectTable>,
     gids: RwLock<Vec<GidEntry>>,
     ports: Ports,
-    port_active: AtomicBool,
+    link: Link,
     /// The daemon is gone.
     gone: AtomicBool,
     /// Forks seen when this was opened: in a child it is another's.
@@ -166,7 +168,7 @@ impl Hca {
             driver: Driver::new(attachment.inbox.wake, control.is_some()),
             control: Control::new(control),
             noticing: AtomicU32::new(0),
-            port_active: AtomicBool::new(attachment.device.port_active),
+            link: Link::of(&attachment.device),
             info: attachment.device,
             slot: attachment.slot,
             counters: attachment.counters,
@@ -218,7 +220,8 @@ impl Hca {
         !self.is_inherited() && !self.is_gone()
     }
 
-    /// What the daemon says of the device.
+    /// What the daemon said of the device when this was attached. What of it changes later, the
+    /// port's state, MTU and speed, is in [`port_attr`](Self::port_attr).
     pub fn info(&self) -> &DeviceInfo {
         &self.info
     }
@@ -232,74 +235,9 @@ impl Hca {
         attr
     }
 
-    /// A port as it is now (section 11.2.1.2; `EINVAL`: there is none of that number).
-    pub fn port_attr(&self, number: u8) -> Result<PortAttr> {
-        if let Ports::Infiniband(ports) = &self.ports {
-            let port = ib::find(ports, number)?.state();
-            // The counters are as they were when the port last changed.
-            let now = self.control.ask(|daemon| daemon.ports());
-            // Events may have come before the answer.
-            self.control_events();
-            let now = now.ok().and_then(|ports| {
-                let mut ports = ports.into_iter();
-                ports.find(|now| now.number == number)
-            });
-            let mut port = now.unwrap_or(port);
-            if self.is_gone() {
-                port.state = 1;
-            }
-            return Ok(PortAttr::of_infiniband(&port));
-        }
-
-        if number != 1 {
-            return Err(Error::Invalid("the device has port 1 only"));
-        }
-
-        Ok(PortAttr::new(
-            self.port_active.load(Ordering::Relaxed),
-            self.info.active_mtu,
-            self.info.speed_mbps,
-            self.violations(),
-        ))
-    }
-
     /// The ports that it has.
     pub(crate) fn ports(&self) -> &Ports {
         &self.ports
-    }
-
-    /// The MTU of the port that a change of attributes is about.
-    pub(crate) fn active_mtu(&self, attr: &QpAttr, mask: QpAttrMask) -> u32 {
-        let number = if mask.contains(QpAttrMask::AV) {
-            attr.av.port_num
-        } else {
-            attr.port_num
-        };
-        let port = ib::find(self.ports.with_cables(), number).ok();
-        port.map_or(self.info.active_mtu, |port| port.state().active_mtu)
-    }
-
-    /// What all processes of the port have counted. The daemon knows; without it, this process's
-    /// own.
-    fn violations(&self) -> Violations {
-        let status = match self.is_gone() {
-            true => None,
-            false => self.control.ask(|daemon| daemon.status()).ok(),
-        };
-
-        // Events may have come before the answer.
-        self.control_events();
-        let count = |counter: Counter| {
-            let sums = status.iter().flat_map(|status| &status.counters);
-            let found = sums.into_iter().find(|(name, _)| name == counter.name());
-            let n = found.map_or_else(|| self.counters.read(counter), |(_, n)| *n);
-            u32::try_from(n).unwrap_or(u32::MAX)
-        };
-
-        Violations {
-            pkey: count(Counter::RxWrongPkey),
-            qkey: count(Counter::QkeyViolation),
-        }
     }
 
     /// What this process has counted.

@@ -1,4 +1,5 @@
-//! What the daemon tells all its clients: addresses that came or went, the port's state, its end.
+//! What the daemon tells all its clients: addresses that came or went, the port's state and MTU,
+//! its end.
 
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
@@ -53,13 +54,20 @@ impl Hca {
                     self.port_event(PORT, EVENT_GID_CHANGE);
                 }
                 Event::PortState { active } => {
-                    if self.port_active.swap(active, Ordering::Relaxed) != active {
+                    if self.link.set_active(active) {
                         let event = match active {
                             true => EVENT_PORT_ACTIVE,
                             false => EVENT_PORT_ERR,
                         };
                         self.port_event(PORT, event);
                     }
+                }
+                Event::Link {
+                    active_mtu,
+                    speed_mbps,
+                } => {
+                    self.link.set(active_mtu, speed_mbps);
+                    self.renew_mtu();
                 }
                 Event::Port { port, event } => {
                     let ports = self.control.ask(|daemon| daemon.ports());
@@ -87,7 +95,7 @@ impl Hca {
                     // The next daemon could not bind while these are open.
                     self.receivers.write().clear();
                     self.fail_all();
-                    self.port_active.store(false, Ordering::Relaxed);
+                    self.link.set_active(false);
                     self.port_event(PORT, EVENT_DEVICE_FATAL);
                     self.end_events();
                 }
@@ -133,6 +141,16 @@ impl Hca {
     fn renew_p_keys(&self) {
         for qp in self.qps.read().iter() {
             qp.renew_p_key(&qp.inner.lock());
+        }
+    }
+
+    /// What is sent as datagrams from now on may be as long as the port takes now (C10-93.1.1). A
+    /// connection keeps the path MTU that it was given, as with the kernel's devices.
+    fn renew_mtu(&self) {
+        for qp in self.qps.read().iter().filter(|qp| qp.is_of(self)) {
+            // One that is being made reads the MTU under the table's lock.
+            let mtu = self.datagram_mtu();
+            qp.inner.lock().transport.limit_datagrams(mtu);
         }
     }
 

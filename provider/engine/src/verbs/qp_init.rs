@@ -127,7 +127,7 @@ impl Qp {
                 },
                 sq_sig_all,
                 srq: srq.is_some(),
-                mtu: lane.info().active_mtu,
+                mtu: lane.datagram_mtu(),
                 seed: random(),
                 stretch: lane.info().stretch_timeouts,
                 selective: lane.hosts.is_selective().then_some(&EARLY),

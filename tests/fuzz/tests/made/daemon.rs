@@ -145,8 +145,13 @@ pub(crate) fn control() -> Seeds {
         seeds.insert(format!("tell-{name}"), message.encode().unwrap());
     }
 
+    let link = Event::Link {
+        active_mtu: 4096,
+        speed_mbps: 10_000,
+    };
     let events = [
         ("gid-change", Event::GidChange),
+        ("link", link),
         ("port-state", Event::PortState { active: true }),
         ("port", Event::Port { port: 1, event: 9 }),
         ("faults", Event::Faults),

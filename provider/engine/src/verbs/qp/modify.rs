@@ -172,7 +172,11 @@ fn check_modify(hca: &Hca, attr: &QpAttr, mask: QpAttrMask) -> Result<()> {
         return invalid("ah_attr.port_num: the device has no such port");
     }
     if mask.contains(QpAttrMask::PATH_MTU) && attr.path_mtu > hca.active_mtu(attr, mask) {
-        return invalid("path_mtu exceeds the port's active MTU");
+        // The program may know from the daemon, as by librdmacm, what nobody here has heard yet.
+        hca.control_events();
+        if attr.path_mtu > hca.active_mtu(attr, mask) {
+            return invalid("path_mtu exceeds the port's active MTU");
+        }
     }
     if mask.contains(QpAttrMask::MAX_QP_RD_ATOMIC) && attr.max_rd_atomic > limits::MAX_RD_ATOMIC {
         return invalid("max_rd_atomic exceeds the device's max_qp_init_rd_atom");

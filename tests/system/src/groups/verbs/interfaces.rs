@@ -20,7 +20,7 @@ const IPV4: [&str; 2] = ["10.77.0.101", "10.77.0.102"];
 const IPV6: [&str; 2] = ["fd77::101", "fd77::102"];
 
 /// Two hosts without daemons, joined by one link, and the process that holds the second one.
-fn hosts(lab: &Lab) -> Result<([Host; 2], u32), Stop> {
+pub(super) fn hosts(lab: &Lab) -> Result<([Host; 2], u32), Stop> {
     let pair = Pair::new(1500).map_err(|error| {
         Stop::Skip(format!(
             "network namespaces are not allowed here: {error:#}"

@@ -1,6 +1,7 @@
 //! Group `verbs`: what the stock programs see and do, and the C programs on data path behaviour.
 
 mod interfaces;
+mod mtu;
 mod services;
 pub(crate) mod traffic;
 pub(crate) mod watch;
@@ -63,6 +64,15 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new(
             "verbs/veth/an interface comes and goes",
             interfaces::comes_and_goes,
+        ),
+        Case::many("verbs/veth/port_mtu.c", mtu::of_the_port),
+        Case::new(
+            "verbs/veth/a server, and its interface's MTU changes",
+            mtu::of_a_server,
+        ),
+        Case::new(
+            "verbs/veth/a transfer, and its interface's MTU dips",
+            mtu::of_a_transfer,
         ),
     ];
 
