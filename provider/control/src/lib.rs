@@ -2,7 +2,8 @@
 //! client, and the memory that processes map together: counters, and inboxes.
 //!
 //! This is the control path only. A client gets its slot's UDP sockets and its inbox from the
-//! daemon once and then works on them by itself.
+//! daemon once and then works on them by itself, in another network namespace also those that it
+//! sends by.
 
 pub mod addr_spec;
 pub mod capabilities;
@@ -20,7 +21,9 @@ mod inbox;
 pub mod latency;
 pub mod link;
 pub mod loopback;
+mod network;
 pub mod objects;
+pub mod outlet;
 mod ports;
 mod premises;
 pub mod process;
@@ -44,6 +47,8 @@ pub use error::ControlError;
 pub use flow::{FlowFile, FlowPage, GroupFile, Member};
 pub use generations::{GENERATIONS, Generations};
 pub use inbox::{InboxFds, InboxHead, RING_BYTES, RingMemory};
+pub use network::Network;
+pub use outlet::Outlet;
 pub use ports::{Key, MAX_PORTS, PortCounter, WrongKey};
 pub use premises::Premises;
 pub use protocol::{

@@ -20,6 +20,8 @@ const UDP_NO_CHECK6_RX: c_int = 102;
 const IP_XFRM_POLICY: c_int = 17;
 const IPV6_XFRM_POLICY: c_int = 35;
 const XFRM_POLICY_BLOCK: u8 = 1;
+/// Not known to the C library of every target.
+const SO_NETNS_COOKIE: c_int = 71;
 
 /// Has an IPv6 UDP socket take datagrams without a UDP checksum, which Linux drops otherwise:
 /// RoCEv2 may leave it out, since there is the ICRC, and rdma_rxe does.
@@ -64,18 +66,18 @@ pub fn set_receive_offload(socket: impl AsFd, on: bool) -> Result<(), Errno> {
 /// As of [`set_receive_offload`].
 pub fn receive_offload(socket: impl AsFd) -> Result<bool, Errno> {
     let mut on: c_int = 0;
-    let mut len = size_of_val(&on) as libc::socklen_t;
-    // SAFETY: there is room for an int, as the length says, and the descriptor is open.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_UDP,
-            libc::UDP_GRO,
-            (&raw mut on).cast(),
-            &mut len,
-        )
-    };
-    succeeded(result).map(|()| on != 0)
+    // SAFETY: an int may have any value.
+    unsafe { get(socket, (libc::SOL_UDP, libc::UDP_GRO), &mut on) }?;
+    Ok(on != 0)
+}
+
+/// The number of the network namespace that a socket is of, where the kernel tells.
+pub(crate) fn network_cookie(socket: impl AsFd) -> Option<u64> {
+    let mut cookie = 0u64;
+    let option = (libc::SOL_SOCKET, SO_NETNS_COOKIE);
+    // SAFETY: a number of 64 bits may have any value.
+    unsafe { get(socket, option, &mut cookie) }.ok()?;
+    Some(cookie)
 }
 
 /// Has what is sent to other hosts leave by the interface with this index and no other, or, with 0,
@@ -203,6 +205,27 @@ unsafe fn set_value<T>(
             name,
             (&raw const value).cast(),
             size_of::<T>() as libc::socklen_t,
+        )
+    };
+    succeeded(result)
+}
+
+/// # Safety
+/// The value must be of a type that may be any bytes.
+unsafe fn get<T>(
+    socket: impl AsFd,
+    (level, name): (c_int, c_int),
+    value: &mut T,
+) -> Result<(), Errno> {
+    let mut len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: there is room for as much as the length says, and the descriptor is open.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            name,
+            std::ptr::from_mut(value).cast(),
+            &mut len,
         )
     };
     succeeded(result)
