@@ -5,6 +5,7 @@
 mod capture;
 mod faults;
 mod hosts;
+mod sockets;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -80,12 +81,20 @@ impl Client {
             };
 
             match self.call(request)? {
-                (Reply::Attached { slot, device }, mut fds) if fds.len() == 4 && slot != 0 => {
+                (
+                    Reply::Attached {
+                        slot,
+                        device,
+                        network,
+                    },
+                    mut fds,
+                ) if fds.len() == 4 && slot != 0 => {
                     let counters = CounterPage::from_fd(fds.remove(0))?;
                     let objects = ObjectTable::from_fd(fds.remove(0))?;
                     return Ok(Attachment {
                         slot,
                         device,
+                        network,
                         counters,
                         objects,
                         inbox: inbox(fds),
@@ -117,19 +126,6 @@ impl Client {
     pub fn ports(&mut self) -> Result<Vec<IbPort>, ControlError> {
         match self.call(Request::Ports)? {
             (Reply::Ports(ports), _) => Ok(ports),
-            (other, _) => Err(unexpected(&other)),
-        }
-    }
-
-    /// This slot's UDP socket for a GID: bound to its address and port 4791, UDP_GRO on, receive
-    /// buffer as large as the system allows. Whether it is in non-blocking mode is undefined: pass
-    /// `MSG_DONTWAIT`. Needs [`attach`](Self::attach) first (`EINVAL`); an unused index is
-    /// `ENOENT`.
-    ///
-    /// Asked again for the same address, it returns another descriptor of the same socket.
-    pub fn receive_socket(&mut self, gid_index: u16) -> Result<OwnedFd, ControlError> {
-        match self.call(Request::ReceiveSocket { gid_index })? {
-            (Reply::ReceiveSocket, mut fds) if fds.len() == 1 => Ok(fds.remove(0)),
             (other, _) => Err(unexpected(&other)),
         }
     }

@@ -7,21 +7,23 @@
 
 mod attachment;
 mod congestion;
+mod device;
 mod event;
 mod ports;
 mod status;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
 use crate::ControlError;
+use crate::Network;
 use crate::capture::{CaptureSource, CaptureWish};
 use crate::faults::{Fault, FaultList, GivenFaults};
-use crate::random::random;
 
 pub use attachment::Attachment;
 pub use congestion::CongestionControl;
+pub use device::DeviceInfo;
 pub use event::Event;
 pub use ports::{GidEntry, IbPort};
 pub use status::{ClientStatus, CmStatus, SlotStatus, Status};
@@ -61,6 +63,30 @@ pub enum Request {
     ReceiveSocket {
         /// Index into the GID table; of an InfiniBand device, the port's number less one.
         gid_index: u16,
+    },
+    /// A UDP socket to send by, of the daemon's network: bound to a GID's address and the first of
+    /// RoCEv2's source ports that is free. Errors: those of [`Outlet::open`](crate::Outlet::open)
+    /// there, and `EMFILE` as long as the client has too many.
+    SendSocket {
+        /// As of [`Request::ReceiveSocket`].
+        gid_index: u16,
+        /// Where it leads: an address or a group.
+        to: IpAddr,
+        /// The number of the source port that is tried first, of [`PORTS`](crate::outlet::PORTS).
+        first: u16,
+    },
+    /// A UDP socket of the daemon's network that receives what comes for a group by the interfaces
+    /// of a RoCE port's addresses (`EMFILE`: as above).
+    GroupSocket {
+        /// Its address.
+        group: IpAddr,
+    },
+    /// By which interface of the daemon's network packets should leave.
+    WayOut {
+        /// Index into the GID table: where they come from.
+        gid_index: u16,
+        /// Where they go.
+        to: IpAddr,
     },
     /// The inbox of another slot of the device (`ENOENT`: nobody has that slot).
     Inbox {
@@ -136,6 +162,8 @@ pub enum Reply {
         slot: u8,
         /// The device to which it belongs.
         device: DeviceInfo,
+        /// Where the daemon's sockets are.
+        network: Network,
     },
     /// No slot may be handed out now, but one will have rested soon.
     Busy {
@@ -148,6 +176,12 @@ pub enum Reply {
     Ports(Vec<IbPort>),
     /// One descriptor: the socket.
     ReceiveSocket,
+    /// One descriptor: the socket.
+    SendSocket,
+    /// One descriptor: the socket.
+    GroupSocket,
+    /// The interface's index; `None`: as the host's routes say.
+    WayOut(Option<u32>),
     /// Two descriptors: the memory of the inbox, the eventfd that wakes its owner.
     Inbox,
     /// What is known of the host.
@@ -181,59 +215,6 @@ pub enum Reply {
         /// Why, and what to do.
         message: String,
     },
-}
-
-/// The device, as a program sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeviceInfo {
-    /// Such as `ferroce0`.
-    pub name: String,
-    /// Its number in the kernel's manner, by which netlink and the connection manager know it: the
-    /// daemon's choice ([`new_index`](Self::new_index)).
-    #[serde(default)]
-    pub index: u32,
-    /// Its entry in `infiniband_verbs`, such as `uverbs0`.
-    pub uverbs: String,
-    /// Node GUID, in network order.
-    pub node_guid: [u8; 8],
-    /// System image GUID, in network order.
-    pub sys_image_guid: [u8; 8],
-    /// The network interface that carries the port.
-    pub netdev: String,
-    /// That interface's index.
-    pub netdev_index: u32,
-    /// That interface's MTU in bytes.
-    pub netdev_mtu: u32,
-    /// The path MTU that fits it: 256, 512, 1024, 2048 or 4096 bytes of payload.
-    pub active_mtu: u32,
-    /// The speed of the link in Mb/s (see [`Rate`](crate::link::Rate)).
-    pub speed_mbps: u32,
-    /// Whether the port is up.
-    pub port_active: bool,
-    /// How many ports an InfiniBand device has; 0: this is a RoCE device with one.
-    #[serde(default)]
-    pub ib_ports: u8,
-    /// Entries in the GID table, used or not.
-    pub gid_tbl_len: u16,
-    /// What the kernel grants the receive sockets, as `getsockopt(SO_RCVBUF)` says: bytes of
-    /// memory, of which packets use about half for their own data.
-    pub rcvbuf: u32,
-    /// Firmware version to show: ferroce's own.
-    pub fw_ver: String,
-    /// By what Local ACK Timeouts are multiplied, 1 to 10,000.
-    pub stretch_timeouts: u32,
-    /// How programs answer when the network is full.
-    pub congestion: CongestionControl,
-}
-
-impl DeviceInfo {
-    /// An index for a new device, 10,000 to 999,999: devices of the kernel's have the lowest
-    /// numbers that are free when they come, so none ever gets there. A program must be able to
-    /// tell it from one that was at its place before: librdmacm goes on with a device that it
-    /// knows.
-    pub fn new_index() -> u32 {
-        10_000 + random::<u32>() % 990_000
-    }
 }
 
 /// A message from client to daemon.

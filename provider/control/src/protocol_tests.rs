@@ -58,6 +58,18 @@ fn requests_survive_the_round_trip() {
         }),
         Request::CaptureRing,
         Request::ReceiveSocket { gid_index: 65_535 },
+        Request::SendSocket {
+            gid_index: 1,
+            to: "ff0e::1".parse().unwrap(),
+            first: 65_535,
+        },
+        Request::GroupSocket {
+            group: "239.1.2.3".parse().unwrap(),
+        },
+        Request::WayOut {
+            gid_index: 2,
+            to: "10.0.0.9".parse().unwrap(),
+        },
         Request::Objects { slot: 255 },
         Request::Host {
             gid_index: 7,
@@ -93,6 +105,8 @@ fn replies_and_events_survive_the_round_trip() {
         ServerMessage::reply(1, Reply::Gids(vec![gid])),
         ServerMessage::reply(2, Reply::Busy { retry_ms: 5 }),
         ServerMessage::reply(3, Reply::ReceiveSocket),
+        ServerMessage::reply(3, Reply::SendSocket),
+        ServerMessage::reply(3, Reply::WayOut(Some(7))),
         ServerMessage::reply(3, Reply::CaptureRing(None)),
         ServerMessage::reply(
             3,

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, HashSet};
 use ferroce_control::objects::ObjectTable;
 use ferroce_control::{CounterPage, InboxFds};
 
+use crate::lent::Lent;
+
 /// What a client has claimed.
 #[derive(Debug)]
 pub(crate) struct Claimed {
@@ -20,6 +22,8 @@ pub(crate) struct Claimed {
     pub(crate) inbox: InboxFds,
     /// The groups of which it has the slot's socket, by index.
     pub(crate) groups: HashSet<usize>,
+    /// The sockets of this network that it has besides.
+    pub(crate) lent: Lent,
 }
 
 /// What all clients have claimed, by slot.

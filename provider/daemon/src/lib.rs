@@ -37,6 +37,7 @@ mod ib_ports;
 mod image;
 pub mod inherited;
 mod interfaces;
+mod lent;
 pub mod limits;
 mod lock;
 pub mod log;

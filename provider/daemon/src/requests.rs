@@ -16,7 +16,7 @@ use ferroce_control::protocol::{
     ClientMessage, DecodeError, Reply, Request, ServerMessage, VERSION,
 };
 use ferroce_control::seqpacket::ReceiveError;
-use ferroce_control::{ControlError, CounterPage, Errno, InboxFds};
+use ferroce_control::{ControlError, CounterPage, Errno, InboxFds, Network};
 
 use ferroce_wire::mad::Gid;
 
@@ -25,6 +25,7 @@ use crate::claims::Claimed;
 use crate::clients::Clients;
 use crate::connection;
 use crate::error::for_programs;
+use crate::lent::Lent;
 use crate::limits;
 use crate::poller::{Poller, Token};
 use crate::slots::Claim;
@@ -151,6 +152,13 @@ impl Clients {
             Request::Gids => Reply::Gids(adapter.gids.entries().cloned().collect()).into(),
             Request::Ports => Reply::Ports(adapter.ib_ports()).into(),
             Request::ReceiveSocket { gid_index } => self.receive_socket(id, gid_index, adapter),
+            Request::SendSocket {
+                gid_index,
+                to,
+                first,
+            } => self.send_socket(id, gid_index, to, first, adapter),
+            Request::GroupSocket { group } => self.group_socket(id, group, adapter),
+            Request::WayOut { gid_index, to } => sockets::way_out(gid_index, to, adapter),
             Request::Inbox { slot } => self.inbox(id, slot, adapter),
             Request::Objects { slot } => self.objects(id, slot, adapter),
             Request::Host { gid_index, gid } => host(id, gid_index, gid, adapter),
@@ -283,6 +291,7 @@ impl Clients {
             objects,
             inbox,
             groups: HashSet::new(),
+            lent: Lent::default(),
         };
         adapter.claims.insert(slot, claimed);
         self.captured(id, slot, adapter);
@@ -292,6 +301,7 @@ impl Clients {
             reply: Reply::Attached {
                 slot,
                 device: adapter.info.clone(),
+                network: Network::here(),
             },
             fds: vec![fd, objects_fd, theirs.memory, theirs.wake],
         }

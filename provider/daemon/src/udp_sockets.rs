@@ -18,14 +18,8 @@ const CLOSING: Duration = Duration::from_secs(2);
 
 /// A socket at the address; `shared`: with others of the same group.
 pub(crate) fn bind(address: SocketAddr, shared: bool) -> Result<OwnedFd, DaemonError> {
-    let family = match address {
-        SocketAddr::V4(_) => AddressFamily::INET,
-        SocketAddr::V6(_) => AddressFamily::INET6,
-    };
-
     let doing = || format!("opening a UDP socket at {address}");
-    let socket = rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
-        .map_err(DaemonError::os(doing()))?;
+    let socket = unbound(address).map_err(DaemonError::os(doing()))?;
     if address.is_ipv6() {
         options::set_ipv6_v6only(&socket, true).map_err(DaemonError::os(doing()))?;
     }
@@ -44,6 +38,20 @@ pub(crate) fn bind(address: SocketAddr, shared: bool) -> Result<OwnedFd, DaemonE
         }),
         Err(errno) => Err(DaemonError::os(doing())(errno)),
     }
+}
+
+fn unbound(address: SocketAddr) -> Result<OwnedFd, Errno> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+}
+
+/// Whether somebody has the address; who it is takes longer to find out.
+pub(crate) fn is_taken(address: SocketAddr) -> bool {
+    let bound = unbound(address).and_then(|socket| rustix::net::bind(&socket, &address));
+    bound == Err(Errno::ADDRINUSE)
 }
 
 /// A socket that has the address for itself. Sockets of processes that have ended are waited for,

@@ -2,7 +2,7 @@
 
 use super::DeviceInfo;
 use crate::objects::ObjectTable;
-use crate::{CounterPage, InboxFds};
+use crate::{CounterPage, InboxFds, Network};
 
 /// What [`Client::attach`](crate::Client::attach) returns.
 #[derive(Debug)]
@@ -11,6 +11,8 @@ pub struct Attachment {
     pub slot: u8,
     /// The device.
     pub device: DeviceInfo,
+    /// Where the daemon's sockets are.
+    pub network: Network,
     /// This client's counters.
     pub counters: CounterPage,
     /// Where it says which objects it has.

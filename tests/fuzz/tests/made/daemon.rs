@@ -48,6 +48,27 @@ fn asked() -> Vec<(&'static str, Asked)> {
         ("gids", Asked::Gids),
         ("ports", Asked::Ports),
         ("receive-socket", Asked::ReceiveSocket { gid_index: 1 }),
+        (
+            "send-socket",
+            Asked::SendSocket {
+                gid_index: 1,
+                to: [10, 0, 0, 9].into(),
+                first: 77,
+            },
+        ),
+        (
+            "group-socket",
+            Asked::GroupSocket {
+                group: "ff0e::9".parse().unwrap(),
+            },
+        ),
+        (
+            "way-out",
+            Asked::WayOut {
+                gid_index: 1,
+                to: [10, 0, 0, 9].into(),
+            },
+        ),
         ("inbox", Asked::Inbox { slot: 3 }),
         ("objects", Asked::Objects { slot: 3 }),
         (
@@ -92,6 +113,9 @@ fn replies() -> Vec<(&'static str, Reply)> {
         ("gids", Reply::Gids(Vec::new())),
         ("ports", Reply::Ports(Vec::new())),
         ("receive-socket", Reply::ReceiveSocket),
+        ("send-socket", Reply::SendSocket),
+        ("group-socket", Reply::GroupSocket),
+        ("way-out", Reply::WayOut(Some(7))),
         ("inbox", Reply::Inbox),
         (
             "capture-ring",

@@ -4,7 +4,9 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use ferroce_control::objects::ObjectTable;
-use ferroce_control::{Attachment, CongestionControl, CounterPage, DeviceInfo, GidEntry, InboxFds};
+use ferroce_control::{
+    Attachment, CongestionControl, CounterPage, DeviceInfo, GidEntry, InboxFds, Network,
+};
 
 use super::{End, Faults};
 use crate::error::Result;
@@ -65,6 +67,7 @@ fn device(end: End, slot: u8, congestion: CongestionControl) -> Result<Arc<Hca>>
     let attachment = Attachment {
         slot,
         device,
+        network: Network::Unknown,
         counters: CounterPage::private()?,
         objects: ObjectTable::create()?.0,
         inbox: InboxFds::create()?,

@@ -1,0 +1,64 @@
+//! Sockets that the daemon hands over.
+
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+
+use super::{Client, unexpected};
+use crate::ControlError;
+use crate::protocol::{Reply, Request};
+
+impl Client {
+    /// This slot's UDP socket for a GID: bound to its address and port 4791, UDP_GRO on, receive
+    /// buffer as large as the system allows. Whether it is in non-blocking mode is undefined: pass
+    /// `MSG_DONTWAIT`. Needs [`attach`](Self::attach) first (`EINVAL`); an unused index is
+    /// `ENOENT`.
+    ///
+    /// Asked again for the same address, it returns another descriptor of the same socket.
+    pub fn receive_socket(&mut self, gid_index: u16) -> Result<OwnedFd, ControlError> {
+        match self.call(Request::ReceiveSocket { gid_index })? {
+            (Reply::ReceiveSocket, mut fds) if fds.len() == 1 => Ok(fds.remove(0)),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    /// A socket of the daemon's network from a GID's address to another, or to a group, as
+    /// [`Outlet::open`](crate::Outlet::open) would make it there, with its errors; bound to the
+    /// first port that is free from the one of number `first` on. Needs
+    /// [`attach`](Self::attach) first (`EINVAL`); an unused index is `ENOENT`; `EMFILE`: there are
+    /// too many that are still open.
+    pub fn send_socket(
+        &mut self,
+        gid_index: u16,
+        to: IpAddr,
+        first: u16,
+    ) -> Result<OwnedFd, ControlError> {
+        let request = Request::SendSocket {
+            gid_index,
+            to,
+            first,
+        };
+        match self.call(request)? {
+            (Reply::SendSocket, mut fds) if fds.len() == 1 => Ok(fds.remove(0)),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    /// A socket of the daemon's network that receives what comes for a group by the interfaces of
+    /// the port's addresses ([`outlet::member`](crate::outlet::member)). Errors as of
+    /// [`send_socket`](Self::send_socket), and `EINVAL` where that is no group, or none of RoCE's.
+    pub fn group_socket(&mut self, group: IpAddr) -> Result<OwnedFd, ControlError> {
+        match self.call(Request::GroupSocket { group })? {
+            (Reply::GroupSocket, mut fds) if fds.len() == 1 => Ok(fds.remove(0)),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    /// What [`Outlet::way_out`](crate::Outlet::way_out) says in the daemon's network of packets
+    /// from a GID's address. An unused index is `ENOENT`.
+    pub fn way_out(&mut self, gid_index: u16, to: IpAddr) -> Result<Option<u32>, ControlError> {
+        match self.call(Request::WayOut { gid_index, to })? {
+            (Reply::WayOut(interface), _) => Ok(interface),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+}
