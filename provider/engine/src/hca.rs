@@ -22,7 +22,9 @@ use std::sync::{Arc, Weak};
 use ferroce_control::objects::ObjectTable;
 use ferroce_control::random::random;
 use ferroce_control::switches::Recovery;
-use ferroce_control::{Attachment, Client, Counter, CounterPage, DeviceInfo, GidEntry, switches};
+use ferroce_control::{
+    Attachment, Client, Counter, CounterPage, DeviceInfo, GidEntry, Network, switches,
+};
 use ferroce_transport::AtomicTime;
 use parking_lot::{Mutex, RwLock};
 
@@ -93,6 +95,8 @@ pub struct Hca {
     /// Threads that take what the daemon has told.
     noticing: AtomicU32,
     info: DeviceInfo,
+    /// Where the daemon's sockets are.
+    network: Network,
     slot: u8,
     counters: CounterPage,
     /// What looks at packets on their way, or acts on them.
@@ -170,6 +174,7 @@ impl Hca {
             noticing: AtomicU32::new(0),
             link: Link::of(&attachment.device),
             info: attachment.device,
+            network: attachment.network,
             slot: attachment.slot,
             counters: attachment.counters,
             taps: Taps::default(),

@@ -42,7 +42,7 @@ pub(crate) use exit::Exit;
 pub(crate) use flows::Flows;
 pub(crate) use kinds::{Carrier, Medium, Ports};
 pub(crate) use ring::{Form, Ring, RingExit};
-pub(crate) use udp::{Udp, UdpExit, find_route};
+pub(crate) use udp::{Udp, UdpExit, first_port};
 
 /// The way out of one path. What it says may change with every packet.
 pub(crate) trait Outgoing {

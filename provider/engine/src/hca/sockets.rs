@@ -1,13 +1,16 @@
 //! The sockets of the device in this process: a way out for each path, a way in for each address
 //! and cable.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use ferroce_control::GidEntry;
+use ferroce_control::outlet::{self, PORTS};
+use ferroce_control::random::random;
 use ferroce_control::udp::enlarge;
+use ferroce_control::{Client, ControlError, GidEntry, Network, Outlet};
 
 use super::Hca;
 use crate::datapath::path::Path;
@@ -16,7 +19,7 @@ use crate::port::address::{PathKey, scope};
 use crate::port::ib::Port;
 use crate::port::receiver::Receiver;
 use crate::port::ring::RingSender;
-use crate::port::{Exit, Ports};
+use crate::port::{Exit, Ports, first_port};
 
 impl Hca {
     /// The ring by which a path leads to a process of this device.
@@ -26,12 +29,13 @@ impl Hca {
             return None;
         }
         self.rings.to(key.slot, self.slot, || {
-            let inbox = self.control.ask(|daemon| daemon.inbox(key.slot));
-            // Our callers may hold locks that the handling of an event needs; the helper holds
-            // none.
-            self.driver.wake();
-            inbox
+            self.ask_beside(|daemon| daemon.inbox(key.slot))
         })
+    }
+
+    /// The path with this key, if some QP has it and it leads somewhere.
+    pub(crate) fn open_path(&self, key: &PathKey) -> Option<Arc<Path>> {
+        fresh(&self.paths.lock(), key)
     }
 
     /// The path with this key, opened if no QP has it yet.
@@ -41,8 +45,7 @@ impl Hca {
         open: impl FnOnce() -> Result<Exit>,
     ) -> Result<Arc<Path>> {
         let mut paths = self.paths.lock();
-        let known = paths.get(&key).and_then(Weak::upgrade);
-        if let Some(path) = known.filter(|path| !path.is_stale()) {
+        if let Some(path) = fresh(&paths, &key) {
             return Ok(path);
         }
         paths.retain(|_, p| p.strong_count() != 0);
@@ -61,7 +64,12 @@ impl Hca {
             .collect();
         for path in paths {
             if let Some(gid) = moved.iter().find(|gid| gid.addr == path.key.local) {
-                path.exit.follow(path.key, gid);
+                let out = self.way_out(gid, path.key.remote).unwrap_or_else(|error| {
+                    // They leave as the routes say once there is one.
+                    tracing::debug!(%error, "packets may not leave");
+                    None
+                });
+                path.exit.follow(path.key, gid, out);
             }
         }
     }
@@ -104,8 +112,7 @@ impl Hca {
             return Ok(());
         }
 
-        let index = u16::from(port.number) - 1;
-        let socket = (self.control).ask(|daemon| daemon.receive_socket(index))?;
+        let socket = (self.control).ask(|daemon| daemon.receive_socket(port.index()))?;
         receivers.push(Arc::new(Receiver::of_cable(
             socket,
             port.clone(),
@@ -126,7 +133,16 @@ impl Hca {
         gid: [u8; 16],
     ) -> Result<(OwnedFd, SocketAddr)> {
         let io = |e| Error::io("opening a socket for a multicast group", e);
-        let socket = UdpSocket::bind((port.local(), 0)).map_err(io)?;
+        let own = port.local();
+        let socket = match self.is_elsewhere() {
+            false => UdpSocket::bind((own, 0)).map_err(io)?,
+            true => {
+                let first = random::<u16>();
+                (self.control)
+                    .ask(|daemon| daemon.send_socket(port.index(), own, first))?
+                    .into()
+            }
+        };
         let end = socket.local_addr().map_err(io)?;
         // As large as the slots' sockets, which the kernel reports at twice the size asked for.
         let _ = enlarge(&socket, self.info.rcvbuf as usize / 2);
@@ -159,4 +175,53 @@ impl Hca {
         }
         Ok(())
     }
+
+    /// Whether the calling thread's sockets would be of another network than the daemon's, whose
+    /// addresses and interfaces it has not.
+    fn is_elsewhere(&self) -> bool {
+        Network::here().differs(self.network)
+    }
+
+    /// A socket for a path, whose GID or port has this index, bound to the path's own address.
+    pub(crate) fn send_socket(&self, key: PathKey, index: u16, outlet: &Outlet) -> Result<OwnedFd> {
+        let first = first_port(key, self.slot);
+        match self.is_elsewhere() {
+            false => Ok(outlet.open(first, PORTS)?),
+            true => Ok(self.ask_beside(|daemon| daemon.send_socket(index, key.remote, first))?),
+        }
+    }
+
+    /// The interface by which packets from a GID should leave, if it is that of the GID; an error
+    /// where there is no route by any.
+    pub(crate) fn way_out(&self, gid: &GidEntry, to: IpAddr) -> Result<Option<u32>> {
+        match self.is_elsewhere() && !to.is_multicast() {
+            false => Ok(Outlet::of_gid(gid, to).way_out()?),
+            true => Ok(self.ask_beside(|daemon| daemon.way_out(gid.index, to))?),
+        }
+    }
+
+    /// A socket that receives what comes for a group through any of the interfaces.
+    pub(crate) fn group_socket(&self, group: IpAddr, interfaces: &[u32]) -> Result<OwnedFd> {
+        match self.is_elsewhere() {
+            false => Ok(outlet::member(group, interfaces, self.info.rcvbuf)?),
+            true => Ok(self.ask_beside(|daemon| daemon.group_socket(group))?),
+        }
+    }
+
+    /// Asks where locks may be held that the handling of an event needs, which may have come before
+    /// the answer; the helper holds none.
+    fn ask_beside<R>(
+        &self,
+        request: impl FnOnce(&mut Client) -> Result<R, ControlError>,
+    ) -> Result<R, ControlError> {
+        let answer = self.control.ask(request);
+        self.driver.wake();
+        answer
+    }
+}
+
+/// A path that somebody has, and that leads somewhere.
+fn fresh(paths: &HashMap<PathKey, Weak<Path>>, key: &PathKey) -> Option<Arc<Path>> {
+    let known = paths.get(key).and_then(Weak::upgrade);
+    known.filter(|path| !path.is_stale())
 }

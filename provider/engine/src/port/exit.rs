@@ -45,11 +45,12 @@ exits! {
 }
 
 impl Exit {
-    /// The GID that its packets are from is on another interface now.
-    pub(crate) fn follow(&self, key: PathKey, gid: &GidEntry) {
+    /// The GID that its packets are from is on another interface now, and `out` is the way that
+    /// there is by it.
+    pub(crate) fn follow(&self, key: PathKey, gid: &GidEntry, out: Option<u32>) {
         match self {
-            Exit::Udp(udp) => udp.follow(key, gid),
-            Exit::Ring(ring) => ring.follow(key, gid),
+            Exit::Udp(udp) => udp.follow(key, gid, out),
+            Exit::Ring(ring) => ring.follow(key, gid, out),
             _ => {}
         }
     }

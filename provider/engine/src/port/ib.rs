@@ -184,6 +184,11 @@ impl Port {
         }
     }
 
+    /// By which the daemon knows it, where others have an index into the GID table.
+    pub(crate) fn index(&self) -> u16 {
+        u16::from(self.number) - 1
+    }
+
     /// Our own end of the cable.
     pub(crate) fn end(&self) -> SocketAddr {
         self.state.read().local

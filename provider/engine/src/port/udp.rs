@@ -11,10 +11,8 @@ use super::{Incoming, Opened};
 use crate::port::Look;
 
 pub(crate) use exit::UdpExit;
-pub(super) use exit::socket;
 pub(super) use sender::Sender;
-pub(super) use socket::bind;
-pub(crate) use socket::find_route;
+pub(crate) use socket::first_port;
 
 /// A run of one flow's datagrams.
 pub(crate) struct Udp {

@@ -6,16 +6,14 @@
 //! so that processes and daemons need not know of one another. At an InfiniBand port packets for
 //! groups come to the daemon, which sends a copy to each process that has asked for it.
 
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use ferroce_control::faults::Verb;
-use ferroce_control::udp::enlarge;
 use ferroce_control::{GroupFile, Member};
 use ferroce_transport::congestion::allowance_of_buffer;
-use ferroce_wire::ROCE_V2_PORT;
-use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockRef, Socket, Type};
+use socket2::SockRef;
 
 use crate::error::{Error, Result};
 use crate::hca::Hca;
@@ -185,7 +183,8 @@ impl Group<Qp> {
             if self.receivers.iter().any(|r| r.local == address) {
                 continue;
             }
-            let socket = join(address, &interfaces, hca.info().rcvbuf)?;
+            let socket = hca.group_socket(address, &interfaces)?;
+            receiver::merge_runs(&socket);
             // What comes through one of several interfaces cannot be counted for that one.
             let member = match interfaces[..] {
                 [interface] => count(&socket, address, interface),
@@ -248,54 +247,4 @@ fn count(socket: &OwnedFd, group: IpAddr, interface: u32) -> Option<Member> {
     let holds = SockRef::from(socket).recv_buffer_size().ok()?;
     let holds = u32::try_from(holds).unwrap_or(u32::MAX);
     GroupFile::open(group, interface)?.join(allowance_of_buffer(holds))
-}
-
-/// A socket that receives what comes for a group through any of the interfaces.
-fn join(group: IpAddr, interfaces: &[u32], receive_buffer: u32) -> Result<OwnedFd> {
-    let io = |what| move |e| Error::io(what, e);
-    let domain = match group {
-        IpAddr::V4(_) => Domain::IPV4,
-        IpAddr::V6(_) => Domain::IPV6,
-    };
-    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))
-        .map_err(io("creating a multicast socket"))?;
-    socket
-        .set_reuse_address(true)
-        .map_err(io("sharing a multicast group"))?;
-
-    // As large as the slots' sockets, which the kernel reports at twice the size asked for, if
-    // this process may.
-    let _ = enlarge(&socket, receive_buffer as usize / 2);
-    let first = interfaces.first().copied().unwrap_or(0);
-    let address = match group {
-        IpAddr::V4(_) => SocketAddr::new(group, ROCE_V2_PORT),
-        IpAddr::V6(ip) => SocketAddrV6::new(ip, ROCE_V2_PORT, 0, first).into(),
-    };
-
-    // What others on this host have joined is none of our business.
-    let _ = match group {
-        IpAddr::V4(_) => socket.set_multicast_all_v4(false),
-        IpAddr::V6(_) => socket
-            .set_only_v6(true)
-            .and_then(|()| socket.set_multicast_all_v6(false))
-            .and_then(|()| ferroce_control::udp::take_without_checksum(&socket)),
-    };
-
-    socket
-        .bind(&address.into())
-        .map_err(io("binding to a multicast group"))?;
-
-    for &interface in interfaces {
-        match group {
-            IpAddr::V4(ip) => {
-                socket.join_multicast_v4_n(&ip, &InterfaceIndexOrAddress::Index(interface))
-            }
-            IpAddr::V6(ip) => socket.join_multicast_v6(&ip, interface),
-        }
-        .map_err(io("joining a multicast group"))?;
-    }
-
-    let socket = OwnedFd::from(socket);
-    receiver::merge_runs(&socket);
-    Ok(socket)
 }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use ferroce_control::{CongestionControl, GidEntry};
+use ferroce_control::{CongestionControl, GidEntry, Outlet};
 use ferroce_transport::AddressVector;
 
 use crate::datapath::path::Path;
@@ -12,7 +12,7 @@ use crate::hca::Hca;
 use crate::port::address::{PathKey, gid_address};
 use crate::port::ib::{self, Port};
 use crate::port::mgid;
-use crate::port::{CableExit, Exit, Medium, Ports, RingExit, UdpExit, find_route};
+use crate::port::{CableExit, Medium, Ports, RingExit, UdpExit};
 use crate::verbs::route::Route;
 
 impl Route {
@@ -70,7 +70,7 @@ impl Route {
     pub(crate) fn path(&self, hca: &Hca, slot: u8) -> Result<Arc<Path>> {
         let key = self.key(slot)?;
         match self {
-            Route::Cable(port, _) => hca.path_or(key, || hca.path_by_cable(key, port)),
+            Route::Cable(port, _) => hca.path_by_cable(key, port),
             Route::Address { gid, .. } => match hca.path_by_address(key, gid) {
                 Err(e) => match around(key, &e) {
                     Some(around) => hca.path_by_address(around, gid),
@@ -116,8 +116,7 @@ fn destination(dgid: [u8; 16], local: IpAddr) -> Result<IpAddr> {
 /// An IPv6 group that a loopback cannot carry, as Linux has no route for it, is reached through the
 /// IPv4 group that stands in for it.
 fn around(key: PathKey, error: &Error) -> Option<PathKey> {
-    let unreachable = matches!(error, Error::Io { source, .. }
-        if source.raw_os_error() == Some(libc::ENETUNREACH));
+    let unreachable = error.errno() == libc::ENETUNREACH;
     match key.remote {
         IpAddr::V6(group) if unreachable && key.local.is_loopback() => Some(PathKey {
             local: Ipv4Addr::LOCALHOST.into(),
@@ -134,7 +133,7 @@ impl Hca {
     pub(super) fn leads_somewhere(&self, route: &Route) -> Result<()> {
         match (self.ports(), route) {
             (Ports::Ethernet(Medium::Sockets), Route::Address { gid, remote, .. }) => {
-                find_route(gid.addr, *remote, gid).map(drop)
+                self.way_out(gid, *remote).map(drop)
             }
             _ => Ok(()),
         }
@@ -143,16 +142,21 @@ impl Hca {
     /// The path with this key by RoCE, opened if nobody has it yet: through memory if it leads to a
     /// process of this device, else by a socket.
     fn path_by_address(&self, key: PathKey, gid: &GidEntry) -> Result<Arc<Path>> {
+        #[cfg(any(test, feature = "in-process"))]
+        if let Ports::Ethernet(Medium::InProcess(end)) = self.ports() {
+            return self.path_or(key, || Ok(end.exit(key)?.into()));
+        }
+        if let Some(path) = self.open_path(&key) {
+            return Ok(path);
+        }
         // Asked for first: the answer of the daemon is not waited for under the lock of the paths.
         let ring = self.ring_to(key);
+        let outlet = Outlet::of_gid(gid, key.remote);
+        let socket = self.send_socket(key, gid.index, &outlet)?;
         self.path_or(key, || {
-            #[cfg(any(test, feature = "in-process"))]
-            if let Ports::Ethernet(Medium::InProcess(end)) = self.ports() {
-                return Ok(end.exit(key)?.into());
-            }
-            let (slot, info, gso) = (self.slot(), self.info(), self.cuts_runs());
+            let (info, gso) = (self.info(), self.cuts_runs());
             let ecn = info.congestion == CongestionControl::Dcqcn;
-            let udp = UdpExit::open(key, gid, slot, info.rcvbuf, gso, ecn)?;
+            let udp = UdpExit::open(key, gid, socket, info.rcvbuf, gso, ecn)?;
             Ok(match ring {
                 Some(ring) => RingExit::new(key, ring, udp).into(),
                 None => udp.into(),
@@ -160,9 +164,16 @@ impl Hca {
         })
     }
 
-    fn path_by_cable(&self, key: PathKey, port: &Arc<Port>) -> Result<Exit> {
-        let (slot, buffer, gso) = (self.slot(), self.info().rcvbuf, self.cuts_runs());
-        Ok(CableExit::open(key, port, slot, buffer, gso)?.into())
+    fn path_by_cable(&self, key: PathKey, port: &Arc<Port>) -> Result<Arc<Path>> {
+        if let Some(path) = self.open_path(&key) {
+            return Ok(path);
+        }
+        let outlet = Outlet::of_cable(key.local, key.remote);
+        let socket = self.send_socket(key, port.index(), &outlet)?;
+        self.path_or(key, || {
+            let (buffer, gso) = (self.info().rcvbuf, self.cuts_runs());
+            Ok(CableExit::open(key, port, socket, buffer, gso)?.into())
+        })
     }
 }
 

@@ -12,6 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::harness::case::Stop;
 use crate::harness::process;
 use crate::lab::netns::{Enter, Namespace};
 
@@ -77,6 +78,24 @@ impl Host {
     ) -> Host {
         let runtime = Runtime::Inside(runtime.to_path_buf());
         Host::with(address, Some(surroundings), programs, runtime)
+    }
+
+    /// Programs of this host's device in another network, where they are reached at `address`.
+    pub(crate) fn beside(&self, network: Namespace, address: &str) -> Host {
+        let (programs, runtime) = (&self.programs, self.runtime_dir());
+        Host::inside(Box::new(network), programs, runtime, address)
+    }
+
+    /// Programs of this host's device in a network that has nothing, not even a loopback that is
+    /// up.
+    ///
+    /// # Errors
+    ///
+    /// Skips where that is not for this user to make.
+    pub(crate) fn apart(&self) -> Result<Host, Stop> {
+        let network = Namespace::new()
+            .map_err(|error| Stop::Skip(format!("no network without users: {error:#}")))?;
+        Ok(self.beside(network, &self.address))
     }
 
     fn with(

@@ -1,5 +1,6 @@
 //! The way out by the cable of an InfiniBand port, to one slot at a LID or to a group.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -7,14 +8,14 @@ use ferroce_control::udp::set_send_offload;
 use ferroce_transport::congestion::Unknown;
 use ferroce_wire::icrc::Icrc;
 use ferroce_wire::link::Head;
-use socket2::SockAddr;
+use socket2::{SockAddr, Socket};
 
 use crate::error::{Error, Result};
 use crate::port::Look;
 use crate::port::address::PathKey;
 use crate::port::ib::Port;
 use crate::port::socket_exit::{Framing, SocketExit};
-use crate::port::udp::{Sender, bind, socket};
+use crate::port::udp::Sender;
 
 /// A cable is two UDP sockets, and what goes through it whole InfiniBand packets.
 pub(crate) type CableExit = SocketExit<Headers>;
@@ -29,19 +30,18 @@ pub(crate) struct Headers {
 }
 
 impl CableExit {
-    /// `own_slot` and `receive_buffer` as of RoCEv2's ([`UdpExit`](crate::port::UdpExit)).
+    /// `socket` and `receive_buffer` as of RoCEv2's ([`UdpExit`](crate::port::UdpExit)).
     pub(crate) fn open(
         key: PathKey,
         port: &Arc<Port>,
-        own_slot: u8,
+        socket: OwnedFd,
         receive_buffer: u32,
         gso: bool,
     ) -> Result<CableExit> {
         let absent = Error::Invalid("a path by a cable has LIDs");
         let lids = key.lids.ok_or(absent)?;
         let dest = port.destination(&lids);
-        let socket = socket(dest.ip())?;
-        bind(&socket, key, 0, own_slot)?;
+        let socket = Socket::from(socket);
         let gso = gso && set_send_offload(&socket, 0).is_ok();
 
         let sender = Sender::new(socket, gso);

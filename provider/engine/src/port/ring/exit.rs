@@ -53,9 +53,9 @@ impl RingExit {
         }
     }
 
-    /// The GID is on another interface now.
-    pub(crate) fn follow(&self, key: PathKey, gid: &GidEntry) {
-        self.beyond.follow(key, gid);
+    /// As of [`UdpExit`].
+    pub(crate) fn follow(&self, key: PathKey, gid: &GidEntry, out: Option<u32>) {
+        self.beyond.follow(key, gid, out);
     }
 
     #[inline]

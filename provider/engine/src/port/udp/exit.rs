@@ -2,15 +2,16 @@
 //! and the ICRC's pseudo header.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::os::fd::OwnedFd;
 
-use ferroce_control::GidEntry;
 use ferroce_control::udp::set_send_offload;
+use ferroce_control::{GidEntry, Outlet};
 use ferroce_wire::icrc::{Flow, Icrc};
 use ferroce_wire::{Operation, ROCE_V2_PORT, Service, opcode};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::Socket;
 
 use super::Sender;
-use super::socket::{OptionKind, bind, leave_by_interface, option, through_interface};
+use super::socket::{OptionKind, option};
 use crate::error::{Error, Result};
 use crate::port::Look;
 use crate::port::address::{PathKey, scope};
@@ -35,18 +36,24 @@ const ECN: u8 = 3;
 const ECT_0: u8 = 2;
 
 impl UdpExit {
-    /// `own_slot` spreads the processes of one host over source ports; `receive_buffer` is what
-    /// this host's sockets hold; `ecn`: whether data is marked as capable of it.
+    /// By a socket that is bound to the path's address; `receive_buffer` is what this host's sockets
+    /// hold; `ecn`: whether data is marked as capable of it.
     pub(crate) fn open(
         key: PathKey,
         gid: &GidEntry,
-        own_slot: u8,
+        socket: OwnedFd,
         receive_buffer: u32,
         gso: bool,
         ecn: bool,
     ) -> Result<UdpExit> {
         let io = |what| move |e| Error::io(what, e);
-        let socket = socket(key.remote)?;
+        let socket = Socket::from(socket);
+        let own = socket
+            .local_addr()
+            .map_err(io("looking at a send socket"))?;
+        let own = own.as_socket().filter(|own| own.ip() == key.local);
+        // Of a table that has changed since the daemon was asked.
+        let own = own.ok_or(Error::Invalid("sgid_index: another entry of the GID table"))?;
 
         // DF has Linux number the datagrams of a send.
         option(&socket, key.remote, OptionKind::DontFragment, 1).map_err(io("setting DF"))?;
@@ -71,15 +78,9 @@ impl UdpExit {
                 .map_err(io("setting the hop limit"))?;
         }
 
-        match multicast {
-            true => through_interface(&socket, key, gid)?,
-            false => leave_by_interface(&socket, key, gid)?,
-        }
-
-        let port = bind(&socket, key, gid.scope_id, own_slot)?;
         let flow = match (key.local, key.remote) {
-            (IpAddr::V4(s), IpAddr::V4(d)) => Flow::v4(s, d, port, ROCE_V2_PORT),
-            (IpAddr::V6(s), IpAddr::V6(d)) => Flow::v6(s, d, port, ROCE_V2_PORT),
+            (IpAddr::V4(s), IpAddr::V4(d)) => Flow::v4(s, d, own.port(), ROCE_V2_PORT),
+            (IpAddr::V6(s), IpAddr::V6(d)) => Flow::v6(s, d, own.port(), ROCE_V2_PORT),
             _ => {
                 return Err(Error::Invalid(
                     "source and destination GID are of different families",
@@ -104,7 +105,7 @@ impl UdpExit {
             dest,
             Roce {
                 flow,
-                source_port: port,
+                source_port: own.port(),
                 incapable: capable.then_some(key.traffic_class & !ECN),
             },
             counters,
@@ -112,14 +113,10 @@ impl UdpExit {
         ))
     }
 
-    /// The GID is on another interface now.
-    pub(crate) fn follow(&self, key: PathKey, gid: &GidEntry) {
-        let socket = self.socket();
-        let done = match key.is_multicast() {
-            true => through_interface(socket, key, gid),
-            false => leave_by_interface(socket, key, gid),
-        };
-        if let Err(error) = done {
+    /// The GID is on another interface now, and `out` is the way that there is by it.
+    pub(crate) fn follow(&self, key: PathKey, gid: &GidEntry, out: Option<u32>) {
+        let outlet = Outlet::of_gid(gid, key.remote);
+        if let Err(error) = outlet.leave_by(self.socket(), out) {
             tracing::debug!(%error, "packets may not leave");
         }
     }
@@ -155,14 +152,4 @@ fn is_capable(opcode: u8) -> bool {
         matches!(info.service, Service::Rc | Service::Uc | Service::Xrc)
             && !matches!(info.operation, Acknowledge | SelectiveAcknowledge)
     })
-}
-
-/// A socket to send by to an address.
-pub(in crate::port) fn socket(to: IpAddr) -> Result<Socket> {
-    let domain = match to {
-        IpAddr::V4(_) => Domain::IPV4,
-        IpAddr::V6(_) => Domain::IPV6,
-    };
-    Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))
-        .map_err(|e| Error::io("creating a send socket", e))
 }

@@ -1,8 +1,10 @@
 //! Group `containers`: stock programs in containers of a stock image, which see the device by what
 //! `ferroce cdi generate` and the device plugin of Kubernetes say. The two ends of a run have
-//! networks, processes and shared memory of their own.
+//! networks, processes and shared memory of their own. And programs that have no more of a
+//! container than a network of their own.
 
 mod kubernetes;
+mod networks;
 mod place;
 
 use std::fs;
@@ -52,6 +54,7 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::many("containers/podman", podman),
         Case::many("containers/bubblewrap", bubblewrap),
+        Case::many("containers/networks of their own", networks::exchanges),
         Case::new("containers/kubernetes", kubernetes::allocated),
         Case::new("containers/musl without libraries", |lab| musl(lab, false)),
         Case::new(MUSL_LIBRARIES, |lab| musl(lab, true)),

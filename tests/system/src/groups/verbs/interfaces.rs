@@ -206,8 +206,14 @@ fn sent(host: &Host, interface: &str) -> Result<u64, Stop> {
     packets.ok_or_else(|| Stop::fail(format!("no {interface} in {text}")))
 }
 
+/// Whose programs those of a device are that need not be in its network: if they are `apart`, their
+/// own has nothing.
+fn programs(host: &Host, apart: bool) -> Result<Option<Host>, Stop> {
+    apart.then(|| host.apart()).transpose()
+}
+
 /// The tests of `routes.c`, which gets a route when it is ready for that.
-pub(super) fn without_route(lab: &mut Lab) -> Parts {
+pub(super) fn without_route(lab: &mut Lab, apart: bool) -> Parts {
     lab.vacate();
     let program = cprogram::compile("routes")?;
     let dir = lab.case_dir()?;
@@ -217,7 +223,9 @@ pub(super) fn without_route(lab: &mut Lab) -> Parts {
     only_ipv4(near, interface)?;
     ip(near, &["route", "add", "unreachable", "10.82.1.0/24"])?;
     near.up_with(&["--netdev", interface])?;
-    let mut running = process::spawn(near.run(program), &dir, "routes")?;
+    let aside = programs(near, apart)?;
+    let line = aside.as_ref().unwrap_or(near).run(program);
+    let mut running = process::spawn(line, &dir, "routes")?;
     let ready = running.wait_until(LIMIT, |running| running.output().contains("ready"));
     let made = match ready {
         true => ip(near, &["route", "add", "192.0.2.0/24", "dev", interface]),
@@ -231,7 +239,7 @@ pub(super) fn without_route(lab: &mut Lab) -> Parts {
 /// A device at an interface without addresses comes up and gets those that come. It follows the
 /// interface where it is renamed, and where it is deleted and made again, and so does who has
 /// joined a group.
-pub(super) fn comes_and_goes(lab: &mut Lab) -> Ending {
+pub(super) fn comes_and_goes(lab: &mut Lab, apart: bool) -> Ending {
     const GROUP: &str = "239.77.0.1";
 
     lab.vacate();
@@ -258,7 +266,9 @@ pub(super) fn comes_and_goes(lab: &mut Lab) -> Ending {
         command.args(more);
         command
     };
-    let mut member = process::spawn(line(&hosts[0], &[]), &dir, "member")?;
+    let aside = programs(&hosts[0], apart)?;
+    let line_of_member = line(aside.as_ref().unwrap_or(&hosts[0]), &[]);
+    let mut member = process::spawn(line_of_member, &dir, "member")?;
     if !member.wait_until(LIMIT, |m| m.output().contains("joined dgid:")) {
         return Err(Stop::with("it does not join", &[&member.kill()]));
     }

@@ -56,14 +56,22 @@ pub(crate) fn cases() -> Vec<Case> {
             interfaces::one_subnet,
         ),
         Case::new("verbs/veth/rules by the source", interfaces::ruled),
-        Case::many("verbs/veth/routes.c", interfaces::without_route),
+        Case::many("verbs/veth/routes.c", |lab| {
+            interfaces::without_route(lab, false)
+        }),
+        Case::many("verbs/veth/routes.c in another network", |lab| {
+            interfaces::without_route(lab, true)
+        }),
         Case::new(
             "verbs/veth/service addresses of the loopback",
             interfaces::service_addresses,
         ),
+        Case::new("verbs/veth/an interface comes and goes", |lab| {
+            interfaces::comes_and_goes(lab, false)
+        }),
         Case::new(
-            "verbs/veth/an interface comes and goes",
-            interfaces::comes_and_goes,
+            "verbs/veth/an interface of another network comes and goes",
+            |lab| interfaces::comes_and_goes(lab, true),
         ),
         Case::many("verbs/veth/port_mtu.c", mtu::of_the_port),
         Case::new(
