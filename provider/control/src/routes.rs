@@ -94,9 +94,9 @@ impl Flow {
     }
 
     /// The entry of the routing tables that they go by; asked in another way, as without an entry
-    /// for an interface the kernel makes one up, by which everybody is on its link; and with the
-    /// table that it is in, which IPv4 otherwise calls the main one. Kernels before 4.13 answer with
-    /// what they make of it: `NotFound`.
+    /// for an interface the kernel makes one up, by which everybody is on its link; and with its
+    /// table, which IPv4 otherwise calls the main one. Kernels before 4.13 answer with what they
+    /// make of it: `NotFound`.
     fn entry(&self, kernel: &Socket) -> io::Result<Route> {
         match self.ask(kernel, RTM_F_FIB_MATCH | RTM_F_LOOKUP_TABLE)? {
             (entry, flags) if flags & libc::RTM_F_CLONED == 0 => Ok(entry),

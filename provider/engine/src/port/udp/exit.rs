@@ -36,8 +36,8 @@ const ECN: u8 = 3;
 const ECT_0: u8 = 2;
 
 impl UdpExit {
-    /// By a socket that is bound to the path's address; `receive_buffer` is what this host's sockets
-    /// hold; `ecn`: whether data is marked as capable of it.
+    /// By a socket that is bound to the path's address; `receive_buffer` is what this host's
+    /// sockets hold; `ecn`: whether data is marked as capable of it.
     pub(crate) fn open(
         key: PathKey,
         gid: &GidEntry,
