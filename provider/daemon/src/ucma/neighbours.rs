@@ -5,7 +5,7 @@
 //! Where the kernel does not tell what it knows, addresses are resolved at once.
 
 use std::collections::HashMap;
-use std::net::{SocketAddr, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::time::Duration;
 
 use ferroce_control::routes::{Flow, Route, Way};
@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use super::addr::Addr;
 use super::host::Host;
 use super::id::State;
+use super::route::refusal;
 use super::state::Ucma;
 use crate::next_hop::{Hop, Neighbour};
 
@@ -59,18 +60,24 @@ struct Sought {
 pub(super) struct Neighbours(HashMap<Hop, Sought>);
 
 impl Neighbours {
-    /// Has the next hop of a destination looked for. `None`: there is no need to, or no way.
+    /// Has the next hop of a destination looked for. `None`: there is no need to, or no way to. An
+    /// error where the host's routes lead from the address to no hop at all.
     fn seek(
         &mut self,
         dst: &Addr,
         entry: &GidEntry,
         waiting: Waiting,
         host: &Host<'_>,
-    ) -> Option<Hop> {
-        let (kernel, now) = (host.kernel, host.now);
-        let way = Way::find(kernel, entry.addr, dst.meant(), entry.ifindex);
-        let hop = first_hop(&way, dst, entry, kernel)?;
+    ) -> Result<Option<Hop>, Errno> {
+        let way = Way::find(host.kernel, entry.addr, dst.meant(), entry.ifindex);
+        let hop = first_hop(&way, dst, entry, host.kernel)?;
         let probe = Probe::new(dst, entry, way.out.unwrap_or(0));
+        Ok(hop.and_then(|hop| self.ask(hop, probe, waiting, host)))
+    }
+
+    /// Has a hop looked for. `None`: there is no need to, or no way to.
+    fn ask(&mut self, hop: Hop, probe: Probe, waiting: Waiting, host: &Host<'_>) -> Option<Hop> {
+        let (kernel, now) = (host.kernel, host.now);
         match hop.neighbour(kernel).ok()? {
             Neighbour::Known => return None,
             Neighbour::Sought => {}
@@ -148,9 +155,13 @@ impl Neighbours {
 
 /// Where packets go first. Who is on the link by an entry of the routing tables is the hop; what
 /// lies behind a gateway, or by several ways, the kernel is asked about once more, which may know
-/// better of a single host.
-fn first_hop(way: &Way, dst: &Addr, own: &GidEntry, kernel: &Socket) -> Option<Hop> {
-    let (to, scope) = (dst.meant(), dst.scope());
+/// better of a single host, or that nothing goes there (an error).
+fn first_hop(way: &Way, dst: &Addr, own: &GidEntry, kernel: &Socket) -> Result<Option<Hop>, Errno> {
+    let to = dst.meant();
+    let scope = match (to, dst.scope()) {
+        (IpAddr::V6(ip), 0) if ip.is_unicast_link_local() => own.ifindex,
+        (_, scope) => scope,
+    };
     let is_whole = |entry: &Route| {
         let asked = way.out.is_some() || scope == 0;
         asked && entry.interface.is_some() && entry.gateway.is_none()
@@ -163,10 +174,17 @@ fn first_hop(way: &Way, dst: &Addr, own: &GidEntry, kernel: &Socket) -> Option<H
                 from: Some(own.addr),
                 interface: way.out.unwrap_or(scope),
             };
-            flow.route(kernel).ok()?
+            let answer = flow.route(kernel);
+            if let Some(errno) = refusal(&answer) {
+                return Err(errno);
+            }
+            let Ok(route) = answer else {
+                return Ok(None);
+            };
+            route
         }
     };
-    Hop::of(&route, to)
+    Ok(Hop::of(&route, to))
 }
 
 impl Probe {
@@ -193,7 +211,8 @@ impl Probe {
 }
 
 impl Ucma {
-    /// Has an id wait for its destination's neighbour. `false`: there is nothing to wait for.
+    /// Has an id wait for its destination's neighbour. `false`: there is nothing to wait for. An
+    /// error where no datagram goes there from this address: the socket's.
     pub(super) fn seek_neighbour(
         &mut self,
         handle: u32,
@@ -201,7 +220,7 @@ impl Ucma {
         entry: &GidEntry,
         patience: Duration,
         host: &Host<'_>,
-    ) -> bool {
+    ) -> Result<bool, Errno> {
         let of_host = |ip| host.snapshot.addresses.iter().any(|own| own.ip == ip);
         let is_near = dst.is_zero()
             || dst.is_loopback()
@@ -209,7 +228,7 @@ impl Ucma {
             || dst.names(entry)
             || of_host(dst.meant());
         if is_near || dst.is_multicast() || host.is_ib() {
-            return false;
+            return Ok(false);
         }
 
         let waiting = Waiting {
@@ -217,12 +236,12 @@ impl Ucma {
             gid_index: entry.index,
             until: host.now + patience,
         };
-        let hop = self.neighbours.seek(dst, entry, waiting, host);
+        let hop = self.neighbours.seek(dst, entry, waiting, host)?;
         if let (Some(hop), Some(id)) = (hop, self.ids.get_mut(handle)) {
             id.seeks = Some(hop);
             id.state = State::AddrQuery;
         }
-        hop.is_some()
+        Ok(hop.is_some())
     }
 
     /// Resolves addresses whose neighbours have answered, and gives up those whose time is over.

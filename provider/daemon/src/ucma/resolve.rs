@@ -157,11 +157,13 @@ impl Ucma {
             Err(errno) => return Err(errno),
         };
 
-        id.dst = dst;
+        let waits = match found {
+            Ok(entry) => self.seek_neighbour(handle, &dst, entry, patience, host)?,
+            Err(_) => false,
+        };
+        self.existing(handle)?.dst = dst;
         self.not_awaited(handle, host);
-        if let Ok(entry) = found
-            && self.seek_neighbour(handle, &dst, entry, patience, host)
-        {
+        if waits {
             return Ok(());
         }
         self.take_address(handle, found.map(|entry| entry.index), patience, host)

@@ -1,6 +1,7 @@
 //! Where addresses lead: which of them are the device's, from which of these another is reached,
 //! and what the path between them is like. Looks, and changes nothing.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
 use ferroce_control::GidEntry;
@@ -166,16 +167,32 @@ fn route(dst: &Addr, host: &Host<'_>) -> Result<Route, Errno> {
         from: None,
         interface: dst.scope(),
     };
-    match flow.route(host.kernel) {
-        Ok(route) if route.kind == libc::RTN_BROADCAST => Err(Errno::ACCESS),
-        Ok(route) => Ok(route),
-        Err(error) => Err(match Errno::from_io_error(&error) {
+    let answer = flow.route(host.kernel);
+    match refusal(&answer) {
+        // Over IPv6 datagrams look for their own address first.
+        Some(Errno::NETUNREACH) if flow.to.is_ipv6() && !has_ipv6(host) => Err(Errno::ADDRNOTAVAIL),
+        Some(errno) => Err(errno),
+        None => answer.map_err(|error| match Errno::from_io_error(&error) {
             // Kernels without IPv6 do not know the question.
             Some(Errno::OPNOTSUPP) => Errno::AFNOSUPPORT,
-            // Over IPv6 datagrams look for their own address first.
-            Some(Errno::NETUNREACH) if flow.to.is_ipv6() && !has_ipv6(host) => Errno::ADDRNOTAVAIL,
             errno => errno.unwrap_or(Errno::NETUNREACH),
         }),
+    }
+}
+
+/// The errno with which no datagram of a program's would be sent, by what the kernel says of its
+/// route: there is none, or one that is unreachable, prohibited (or for all of a network), or a
+/// blackhole. `None`, too, where the kernel does not say.
+pub(super) fn refusal(answer: &io::Result<Route>) -> Option<Errno> {
+    const NO: [Errno; 4] = [
+        Errno::NETUNREACH,
+        Errno::HOSTUNREACH,
+        Errno::ACCESS,
+        Errno::INVAL,
+    ];
+    match answer {
+        Ok(route) => (route.kind == libc::RTN_BROADCAST).then_some(Errno::ACCESS),
+        Err(error) => Errno::from_io_error(error).filter(|errno| NO.contains(errno)),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::harness::process;
 use crate::lab::Lab;
 use crate::lab::environment;
 use crate::lab::host::Host;
-use crate::lab::netns::{ADDRESSES, INTERFACES, Namespace};
+use crate::lab::netns::{ADDRESSES, ADDRESSES_V6, INTERFACES, Namespace};
 
 /// A second link between the two hosts of a pair: its ends.
 const SECOND: [&str; 2] = ["fveth2", "fveth3"];
@@ -217,7 +217,7 @@ fn absent(lab: &mut Lab) -> Ending {
 }
 
 /// Where the host's routes send no datagram a program learns so at once, by the errno that a socket
-/// would have.
+/// would have, whether it says from which address or not.
 fn nowhere(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let pair = changes::pair()?;
@@ -229,23 +229,32 @@ fn nowhere(lab: &mut Lab) -> Ending {
     ] {
         ip(&near, &["route", "add", kind, prefix])?;
     }
-    near.up_with(&["--netdev", INTERFACES[0]])?;
+    let own = format!("{}/64", ADDRESSES_V6[0]);
+    ip(&near, &["addr", "add", &own, "dev", INTERFACES[0], "nodad"])?;
+    near.up_with(&["--addr", ADDRESSES[0], "--addr", ADDRESSES_V6[0]])?;
     let subnet = ADDRESSES[0]
         .rsplit_once('.')
         .map_or("", |(subnet, _)| subnet);
-    for (to, errno) in [
-        ("192.0.2.1", "Network is unreachable"),
-        ("10.82.0.1", "Permission denied"),
-        ("10.82.1.1", "No route to host"),
-        (&format!("{subnet}.255"), "Permission denied"),
-        ("2001:db8::1", "Network is unreachable"),
-        ("fe80::9", "Invalid argument"),
+    let [v4, v6] = [&["", ADDRESSES[0]][..], &["", ADDRESSES_V6[0]]];
+    for (to, sources, errno) in [
+        ("192.0.2.1", v4, "Network is unreachable"),
+        ("10.82.0.1", v4, "Permission denied"),
+        ("10.82.1.1", v4, "No route to host"),
+        (&format!("{subnet}.255"), v4, "Permission denied"),
+        ("2001:db8::1", v6, "Network is unreachable"),
+        ("fe80::9", &[""], "Invalid argument"),
     ] {
-        let mut client = near.run("rping");
-        client.args(["-c", "-a", to]);
-        let client = process::run(client, &dir, "nowhere", LIMIT)?;
-        if client.success() || !client.err.contains(&format!("rdma_resolve_addr: {errno}")) {
-            return Err(Stop::with(format!("{to}, not: {errno}"), &[&client]));
+        for source in sources {
+            let mut client = near.run("rping");
+            client.args(["-c", "-a", to]);
+            if !source.is_empty() {
+                client.args(["-I", source]);
+            }
+            let client = process::run(client, &dir, "nowhere", LIMIT)?;
+            if client.success() || !client.err.contains(&format!("rdma_resolve_addr: {errno}")) {
+                let what = format!("{to} from `{source}`, not: {errno}");
+                return Err(Stop::with(what, &[&client]));
+            }
         }
     }
     Ok(())
