@@ -244,19 +244,19 @@ impl Addr {
         whole(self) == whole(other)
     }
 
-    /// The scope that a link-local address needs, else 0.
+    /// The scope that a link-local address or group needs, else 0.
     pub(super) fn scope(&self) -> u32 {
         match self {
             Self::Ip {
                 ip: IpAddr::V6(ip),
                 scope,
                 ..
-            } if ip.is_unicast_link_local() => *scope,
+            } if ip.is_unicast_link_local() || is_link_local_group(ip) => *scope,
             _ => 0,
         }
     }
 
-    /// Whether it is a link-local address.
+    /// Whether it is a link-local address, not of a group.
     pub(super) fn is_link_local(&self) -> bool {
         matches!(self, Self::Ip { ip: IpAddr::V6(ip), .. } if ip.is_unicast_link_local())
     }
@@ -269,6 +269,11 @@ impl Addr {
         };
         named && (self.scope() == 0 || self.scope() == entry.scope_id)
     }
+}
+
+/// Whether it is a group of scope 2 (RFC 4291, 2.7).
+fn is_link_local_group(ip: &Ipv6Addr) -> bool {
+    ip.segments()[0] & 0xff0f == 0xff02
 }
 
 #[cfg(test)]
@@ -302,6 +307,9 @@ mod tests {
         assert_eq!(v4.emit()[..8], [2, 0, 0x1c, 0x06, 192, 0, 2, 1]);
         assert_eq!((ib.port(), v6.port()), (0x1234, 80));
         assert_eq!((v6.scope(), v4.scope()), (3, 0));
+        let scope = |ip: &str| Addr::ip(ip.parse().unwrap(), 0, 3).scope();
+        assert_eq!((scope("ff02::5"), scope("ff12::5")), (3, 3));
+        assert_eq!((scope("ff0e::5"), scope("fd00::5")), (0, 0));
     }
 
     #[test]

@@ -88,8 +88,11 @@ pub(super) fn source<'a>(id: &Id, dst: &Addr, host: &Host<'a>) -> Result<&'a Gid
     if let Some(entry) = host.gids.entries().find(|entry| dst.names(entry)) {
         return Ok(entry);
     }
-    if dst.is_zero() || dst.is_loopback() || dst.is_multicast() {
+    if dst.is_zero() || dst.is_loopback() {
         return suitable.next().ok_or(Errno::NODEV);
+    }
+    if dst.is_multicast() {
+        return multicast_source(dst, host);
     }
 
     let route = route(dst, host)?;
@@ -128,12 +131,35 @@ pub(super) fn source<'a>(id: &Id, dst: &Addr, host: &Host<'a>) -> Result<&'a Gid
         .ok_or(Errno::NODEV)
 }
 
+/// The same of a multicast group, which is another one at each interface: the host's routes, or the
+/// scope, say at which one it is meant. A device of the loopback interface's has its groups there,
+/// where routes hardly ever lead.
+fn multicast_source<'a>(dst: &Addr, host: &Host<'a>) -> Result<&'a GidEntry, Errno> {
+    let v4 = dst.meant().is_ipv4();
+    let suits = |entry: &&GidEntry| {
+        entry.addr.is_ipv4() == v4 && (dst.scope() == 0 || dst.scope() == entry.ifindex)
+    };
+    let all = || host.gids.entries().filter(suits);
+    let found = route(dst, host).and_then(|route| {
+        let there = || all().filter(|entry| Some(entry.ifindex) == route.interface);
+        let exact = there().find(|entry| Some(entry.addr) == route.source);
+        exact.or_else(|| there().next()).ok_or(Errno::NODEV)
+    });
+    found.or_else(|errno| {
+        let mut local = all().filter(|entry| is_at_loopback(entry, host));
+        local.next().ok_or(errno)
+    })
+}
+
 /// Whether packets from an address of the device's leave by any interface: it is a service's, at
 /// the loopback interface, or who made the device has chosen it, and knows the way back to it.
 fn is_portable(entry: &GidEntry, host: &Host<'_>) -> bool {
-    let at = |index| host.snapshot.links.iter().find(|link| link.index == index);
-    let at_loopback = || at(entry.ifindex).is_some_and(|link| link.loopback);
-    !entry.addr.is_loopback() && (host.given || at_loopback())
+    !entry.addr.is_loopback() && (host.given || is_at_loopback(entry, host))
+}
+
+fn is_at_loopback(entry: &GidEntry, host: &Host<'_>) -> bool {
+    let link = host.snapshot.link_at(entry.ifindex);
+    link.is_some_and(|link| link.loopback)
 }
 
 /// The same over InfiniBand, where the host's routes say nothing: a port that is active before one

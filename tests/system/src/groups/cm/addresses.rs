@@ -22,6 +22,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("cm/veth/where routes lead past the device", past),
         Case::new("cm/veth/a host that is not there", absent),
         Case::new("cm/veth/where no datagram goes", nowhere),
+        Case::new("cm/veth/where groups are", groups),
     ]
 }
 
@@ -255,6 +256,70 @@ fn nowhere(lab: &mut Lab) -> Ending {
                 let what = format!("{to} from `{source}`, not: {errno}");
                 return Err(Stop::with(what, &[&client]));
             }
+        }
+    }
+    Ok(())
+}
+
+/// A group that is resolved without a source is that of the interface that the host's routes say,
+/// or the group's scope, whichever of the device's addresses comes first.
+fn groups(lab: &mut Lab) -> Ending {
+    const BEYOND: [[&str; 2]; 2] = [["10.78.0.1", "10.78.0.2"], ["fd78::1", "fd78::2"]];
+    const GROUP: &str = "239.77.0.2";
+    const LINK_LOCAL_GROUP: &str = "ff02::77:2";
+
+    let dir = lab.case_dir()?;
+    let mut hosts = joined_twice(lab)?;
+    for (at, host) in hosts.iter().enumerate() {
+        for own in [
+            format!("{}/24", BEYOND[0][at]),
+            format!("{}/64", BEYOND[1][at]),
+        ] {
+            ip(host, &["addr", "add", &own, "dev", SECOND[at], "nodad"])?;
+        }
+    }
+    let [near, far] = &mut hosts;
+    let first = format!("{}/64", ADDRESSES_V6[0]);
+    ip(
+        near,
+        &["addr", "add", &first, "dev", INTERFACES[0], "nodad"],
+    )?;
+
+    let sender = |near: &Host, group: &str| {
+        let mut sender = near.run("mckey");
+        sender.args(["-m", group, "-C", "5", "-s"]);
+        process::run(sender, &dir, "sender", LIMIT)
+    };
+    near.up_with(&["--netdev", INTERFACES[0]])?;
+    let nowhere = sender(near, GROUP)?;
+    expect(nowhere.err.contains("Network is unreachable"), || {
+        format!("without a route: {}{}", nowhere.out, nowhere.err)
+    })?;
+    ip(near, &["route", "add", "239.0.0.0/8", "dev", SECOND[0]])?;
+    let past = sender(near, GROUP)?;
+    expect(past.out.contains("ADDR_ERROR, error: -19"), || {
+        format!("past the device: {}{}", past.out, past.err)
+    })?;
+    near.down()?;
+
+    let all = [ADDRESSES[0], ADDRESSES_V6[0], BEYOND[0][0], BEYOND[1][0]];
+    near.up_with(&all.map(|own| ["--addr", own]).concat())?;
+    far.up_with(&["--netdev", SECOND[1]])?;
+    for (group, own) in [(GROUP, BEYOND[0][1]), (LINK_LOCAL_GROUP, BEYOND[1][1])] {
+        let [here, there] = SECOND.map(|interface| match group {
+            GROUP => group.to_owned(),
+            _ => format!("{group}%{interface}"),
+        });
+        let mut member = far.run("stdbuf");
+        member.args(["-oL", "mckey", "-m", &there, "-b", own, "-C", "5"]);
+        let mut member = process::spawn(member, &dir, "member")?;
+        if !member.wait_until(LIMIT, |member| member.output().contains("joined dgid:")) {
+            return Err(Stop::with("it does not join", &[&member.kill()]));
+        }
+        let sender = sender(near, &here)?;
+        let member = member.finish_after(&sender, Duration::from_secs(10));
+        if !member.success() || !member.out.contains("return status 0") {
+            return Err(Stop::with(format!("to {here}"), &[&member, &sender]));
         }
     }
     Ok(())
