@@ -20,6 +20,8 @@ pub(crate) enum Source {
         addrs: Vec<AddrSpec>,
         /// The interface that stands for the port.
         netdev: String,
+        /// It was given, too; else it is that of the first address at any time.
+        chosen: bool,
     },
     /// They are those of this interface at any time.
     Interface(String),
@@ -62,6 +64,7 @@ impl Source {
             return Ok(Self::Fixed {
                 addrs: settings.addrs.clone(),
                 netdev,
+                chosen: settings.netdev.is_some(),
             });
         }
 
@@ -78,6 +81,7 @@ impl Source {
         Ok(Self::Fixed {
             netdev: link.name.clone(),
             addrs: vec![addr],
+            chosen: false,
         })
     }
 
@@ -89,13 +93,22 @@ impl Source {
     }
 
     /// Goes by the name that the interface of this index has now: it may have been renamed. Where
-    /// it is gone, one that is made again under its name takes its place. Returns whether it has
+    /// it is gone, one that is made again under its name takes its place. Where the port is at a
+    /// given address's interface, it goes with the address to another one. Returns whether it has
     /// another name.
     pub(crate) fn follow(&mut self, index: u32, snapshot: &Snapshot) -> bool {
+        let link = match self {
+            Self::Fixed {
+                addrs,
+                chosen: false,
+                ..
+            } if addrs[0].interface.is_none() => snapshot.link_now(addrs[0].ip, index),
+            _ => snapshot.link_at(index),
+        };
         let (Self::Fixed { netdev, .. } | Self::Interface(netdev)) = self;
-        match snapshot.link_at(index) {
+        match link {
             Some(link) if link.name != *netdev => {
-                tracing::info!(from = netdev, to = link.name, "the interface was renamed");
+                tracing::info!(from = netdev, to = link.name, "the port's interface");
                 netdev.clone_from(&link.name);
                 true
             }

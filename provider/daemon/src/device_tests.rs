@@ -102,6 +102,35 @@ fn a_renamed_interface_is_the_same_and_one_of_its_name_its_heir() {
 }
 
 #[test]
+fn the_port_goes_with_its_first_address_unless_told_where_to_be() {
+    let mut moved = snapshot();
+    let mut other = moved.links[1].clone();
+    (other.index, other.name, other.mtu) = (3, "eth8".into(), 2200);
+    moved.links.push(other);
+    moved.addresses[1].ifindex = 3;
+    for (address, netdev, at, active_mtu) in [
+        ("192.0.2.2", None, "eth8", 2048),
+        ("192.0.2.2", Some("eth7"), "eth7", 1024),
+        ("fe80::2%eth7", None, "eth7", 1024),
+    ] {
+        let (settings, before) = (settings(&[address], netdev), snapshot());
+        let mut source = Source::choose(&settings, &before, None).unwrap();
+        let mut info = identify(&settings, &source, &before);
+        // Nowhere for now.
+        let mut nowhere = before.clone();
+        nowhere.addresses.clear();
+        assert!(!source.follow(info.netdev_index, &nowhere));
+        assert_eq!(source.follow(info.netdev_index, &moved), at == "eth8");
+        assert!(!refresh(&mut info, &source, &moved));
+        assert_eq!((info.netdev.as_str(), info.active_mtu), (at, active_mtu));
+        let mut gone = moved.clone();
+        gone.links.remove(1);
+        assert!(!source.follow(info.netdev_index, &gone));
+        assert_eq!(refresh(&mut info, &source, &gone), at == "eth7");
+    }
+}
+
+#[test]
 fn without_a_word_it_is_loopback_whatever_else_there_is() {
     let (settings, snapshot) = (settings(&[], None), snapshot());
     let source = Source::choose(&settings, &snapshot, "127.47.91.7".parse().ok()).unwrap();

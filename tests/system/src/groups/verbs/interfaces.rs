@@ -316,6 +316,29 @@ pub(super) fn comes_and_goes(lab: &mut Lab, apart: bool) -> Ending {
     }
 }
 
+/// A given address moves to another interface, and the one that had it goes: the port is where the
+/// address is.
+pub(super) fn address_moves(lab: &mut Lab) -> Ending {
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let (mut hosts, far) = hosts(lab)?;
+    join_again(&hosts, far)?;
+    for (index, host) in hosts.iter_mut().enumerate() {
+        let (from, to) = (netns::INTERFACES[index], SECOND[index]);
+        host.up_with(&["--addr", netns::ADDRESSES[index]])?;
+        is_at(host, from, 1)?;
+        let address = format!("{}/24", netns::ADDRESSES[index]);
+        ip(host, &["addr", "del", &address, "dev", from])?;
+        ip(host, &["addr", "add", &address, "dev", to])?;
+    }
+    ip(&hosts[0], &["link", "del", netns::INTERFACES[0]])?;
+    for (host, interface) in hosts.iter().zip(SECOND) {
+        is_at(host, interface, 1)?;
+    }
+    let pair = perftest::Pair::of("ib_send_lat -F -n 100", lab.port(), LIMIT);
+    pair.run(&hosts[1], &hosts[0], &dir)?.clean()
+}
+
 /// Waits until a device is active, by an interface of that name and with so many addresses, or, of
 /// an interface that is gone, without.
 fn is_at(host: &Host, interface: &str, addresses: usize) -> Ending {

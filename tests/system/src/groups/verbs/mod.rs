@@ -63,6 +63,10 @@ pub(crate) fn cases() -> Vec<Case> {
             interfaces::without_route(lab, true)
         }),
         Case::new(
+            "verbs/veth/a given address moves",
+            interfaces::address_moves,
+        ),
+        Case::new(
             "verbs/veth/service addresses of the loopback",
             interfaces::service_addresses,
         ),
