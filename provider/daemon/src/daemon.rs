@@ -347,7 +347,8 @@ impl Daemon {
 
     /// Leaves nothing behind but clients' connections.
     pub(crate) fn clean_up(&mut self) {
-        if let Some(fabric) = &mut self.adapter.ib.fabric {
+        // It has sockets of the cables', too.
+        if let Some(mut fabric) = self.adapter.ib.fabric.take() {
             fabric.leave();
         }
         self.place.clean_up();

@@ -121,6 +121,21 @@ fn mad(version: u8, class: u8, class_version: u8, method: u8, attribute: u16) ->
     mad
 }
 
+/// A client that hears of the end starts the next daemon.
+#[test]
+fn what_was_cleaned_up_is_free_before_the_last_word() {
+    let mut devices = Devices::start(65);
+    let ends = [
+        format!("127.0.7.65:{ROCE_V2_PORT}"),
+        "127.0.7.66:7101".into(),
+    ];
+    for (daemon, end) in devices.daemons.iter_mut().zip(ends) {
+        assert!(UdpSocket::bind(&end).is_err(), "{end}");
+        daemon.clean_up();
+        UdpSocket::bind(&end).unwrap();
+    }
+}
+
 #[test]
 fn both_link_layers_answer_alike() {
     use method::*;
