@@ -10,6 +10,18 @@ fn packet(slot: u8) -> [u8; 16] {
     packet
 }
 
+/// `None`: the host has no IPv6.
+fn open(ip: IpAddr) -> Option<Group> {
+    match Group::open(ip, 0, BUFFER) {
+        Ok(group) => Some(group),
+        Err(error) if ip.is_ipv6() => {
+            eprintln!("skipped for {ip}: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
 fn waiting(group: &Group, slot: u8) -> u64 {
     drain(group.existing(slot).unwrap(), 1000).0
 }
@@ -18,14 +30,7 @@ fn waiting(group: &Group, slot: u8) -> u64 {
 fn packets_go_to_the_slot_of_their_destination() {
     for ip in ["127.0.7.1", "::1"] {
         let ip: IpAddr = ip.parse().unwrap();
-        let mut group = match Group::open(ip, 0, BUFFER) {
-            Ok(group) => group,
-            Err(error) if ip.is_ipv6() => {
-                eprintln!("skipped for {ip}: {error}");
-                continue;
-            }
-            Err(error) => panic!("{error}"),
-        };
+        let Some(mut group) = open(ip) else { continue };
         group.socket(5, None).unwrap();
         assert_eq!(group.len(), 6);
         let sender = UdpSocket::bind((ip, 0)).unwrap();
@@ -183,14 +188,7 @@ fn a_user_who_comes_again_has_his_own_sockets() {
     }
     for ip in ["127.0.7.8", "::1"] {
         let ip: IpAddr = ip.parse().unwrap();
-        let mut group = match Group::open(ip, 0, BUFFER) {
-            Ok(group) => group,
-            Err(error) if ip.is_ipv6() => {
-                eprintln!("skipped for {ip}: {error}");
-                continue;
-            }
-            Err(error) => panic!("{error}"),
-        };
+        let Some(mut group) = open(ip) else { continue };
         let sender = UdpSocket::bind((ip, 0)).unwrap();
         for round in 0..3 {
             for user in [Some(1), Some(2)] {

@@ -165,6 +165,24 @@ pub(crate) fn run(lab: &mut Lab, place: Place, name: &str, limit: Duration) -> P
     Ok(endings(&finished))
 }
 
+/// Runs a program that says "ready" when something is to be made different, and makes it so.
+pub(crate) fn run_through_change(
+    command: Command,
+    dir: &Path,
+    limit: Duration,
+    make: impl FnOnce() -> Ending,
+) -> Parts {
+    let mut running = process::spawn(command, dir, "program")?;
+    let ready = running.wait_until(limit, |running| running.output().contains("ready"));
+    let made = match ready {
+        true => make(),
+        false => Ok(()),
+    };
+    let finished = running.finish(limit);
+    made?;
+    Ok(endings(&finished))
+}
+
 /// Reads the program's lines.
 pub(crate) fn endings(finished: &Finished) -> Vec<(String, Ending)> {
     let mut endings: Vec<(String, Ending)> = Vec::new();

@@ -199,16 +199,8 @@ fn change(lab: &mut Lab, test: &str, make: impl FnOnce(&mut Host) -> Ending) -> 
     host.up_with(&["--netdev", netns::INTERFACES[0]])?;
     let mut command = host.run(program);
     command.arg(test);
-    let mut running = process::spawn(command, &dir, test)?;
-    let ready = running.wait_until(LIMIT, |running| running.output().contains("ready"));
-    let made = match ready {
-        true => make(&mut host),
-        false => Ok(()),
-    };
-
-    let finished = running.finish(LIMIT);
-    made?;
-    for (_, ending) in cprogram::endings(&finished) {
+    let endings = cprogram::run_through_change(command, &dir, LIMIT, || make(&mut host))?;
+    for (_, ending) in endings {
         ending?;
     }
     Ok(())

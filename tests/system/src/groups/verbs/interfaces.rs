@@ -225,15 +225,9 @@ pub(super) fn without_route(lab: &mut Lab, apart: bool) -> Parts {
     near.up_with(&["--netdev", interface])?;
     let aside = programs(near, apart)?;
     let line = aside.as_ref().unwrap_or(near).run(program);
-    let mut running = process::spawn(line, &dir, "routes")?;
-    let ready = running.wait_until(LIMIT, |running| running.output().contains("ready"));
-    let made = match ready {
-        true => ip(near, &["route", "add", "192.0.2.0/24", "dev", interface]),
-        false => Ok(()),
-    };
-    let finished = running.finish(LIMIT);
-    made?;
-    Ok(cprogram::endings(&finished))
+    cprogram::run_through_change(line, &dir, LIMIT, || {
+        ip(near, &["route", "add", "192.0.2.0/24", "dev", interface])
+    })
 }
 
 /// A device at an interface without addresses comes up and gets those that come. It follows the
