@@ -35,6 +35,7 @@ use self::lanes::Lanes;
 use self::link::Link;
 pub(crate) use self::shared::Tables;
 use crate::datapath::backlog::Backlog;
+use crate::datapath::company::Company;
 use crate::datapath::path::Path;
 use crate::datapath::rx::state::RxState;
 use crate::datapath::turns::Turn;
@@ -144,9 +145,11 @@ pub struct Hca {
     /// Turns to send, of a path, which queue pairs do not know of yet: who gives one away holds the
     /// lock of another queue pair.
     pub(crate) handed: Backlog<(Arc<Path>, u16, Turn)>,
-    /// Queue pairs that have requests waiting for company which nobody acknowledges, or had some
-    /// since somebody looked.
+    /// Queue pairs that have requests waiting for company which no acknowledgement will send, or
+    /// had some since somebody looked.
     pub(crate) waiting: Backlog<u16>,
+    /// Whether that of other queue pairs is worth waiting for.
+    pub(crate) company: Company,
     /// When QPs last sent again what was not answered in time.
     retried_at: AtomicTime,
     pub(crate) driver: Driver,
@@ -208,6 +211,7 @@ impl Hca {
             alarms: Timers::new(),
             handed: Backlog::default(),
             waiting: Backlog::default(),
+            company: Company::default(),
             retried_at: AtomicTime::default(),
             crowd: Crowd::default(),
             answers: Mutex::default(),

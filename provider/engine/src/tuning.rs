@@ -193,6 +193,9 @@ pub(crate) const MAX_BURST: u32 = 4096;
 /// A pause after which a request is no longer in a row with those before: less than any answer
 /// takes, but longer than a program that only posts needs for the next.
 pub(crate) const BURST_PAUSE: Duration = Duration::from_micros(1);
+/// Requests of a queue pair that has nothing on its way wait for those of others where so many of
+/// them have.
+pub(crate) const COMPANY: u32 = 4;
 /// How long such requests wait at most. Most often they go when the program looks for completions.
 pub(crate) const COMPANY_WAIT: Duration = Duration::from_micros(200);
 /// Pieces of registered memory up to so many bytes are copied before they come to a port: cheaper

@@ -33,7 +33,7 @@ impl<T> Backlog<T> {
         self.any.load(Ordering::Acquire)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.list.lock().len()
     }
 

@@ -35,6 +35,9 @@ impl Qp {
         if inner.ended {
             return;
         }
+        if now >= inner.resume_at && inner.waiting && !self.is_unreliable() {
+            self.hca().company.in_vain();
+        }
         inner.depth.sent(inner.held);
         inner.held = Held::default();
         if let Some(tm) = &self.tm {

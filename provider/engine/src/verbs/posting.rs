@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::instrument::{LATENCY, VERBS};
 use crate::locks::MutexGuard;
 use crate::progress::timers;
-use crate::tuning::{DEEP_REQUESTS, GATHER_UNANSWERED, SMALL_REQUEST};
+use crate::tuning::{COMPANY, DEEP_REQUESTS, GATHER_UNANSWERED, SHARED_PACKETS, SMALL_REQUEST};
 use crate::verbs::places::Side;
 use crate::verbs::qp::{Inner, Qp};
 
@@ -141,6 +141,22 @@ impl SendPoster<'_> {
             && transport.state() == QpState::Rts
     }
 
+    /// Whether what was posted can wait for what the program posts to other queue pairs before it
+    /// polls in vain: it is small, the program polls, and of the queue pairs to this peer several
+    /// have something on their way, so that there is something to poll for.
+    fn is_in_company(&self) -> bool {
+        let transport = &self.inner.transport;
+        let path = self.inner.path.as_ref();
+        let others = || path.map_or(0, |path| path.congestion.turns.taken());
+        !self.awaited
+            && self.largest <= SMALL_REQUEST
+            && transport.packets_in_flight() == 0
+            && transport.knows_its_peer()
+            && transport.state() == QpState::Rts
+            && self.qp.hca().driver.app_drives()
+            && others() >= COMPANY
+    }
+
     /// Requests that the queue still takes.
     #[inline]
     pub fn room(&self) -> u32 {
@@ -170,6 +186,16 @@ impl SendPoster<'_> {
             return;
         }
         let now = timers::now();
+        if self.is_in_company() && hca.company.may_wait() {
+            let held = self.inner.held.and(self.posted);
+            self.qp.hold(&mut self.inner, held, now);
+            self.qp.publish_queues(&self.inner);
+            drop(self.inner);
+            if hca.waiting.len() >= SHARED_PACKETS {
+                hca.send_what_waits();
+            }
+            return;
+        }
         let keys = hca.keys.read_after();
         // An ACK that was held back goes out beside what was posted; if nothing can, it waits on.
         self.qp.pump(&mut self.inner, &keys, now, false);

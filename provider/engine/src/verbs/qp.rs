@@ -51,7 +51,7 @@ pub(crate) struct Inner {
     pub(crate) armed_then: Time,
     /// When a held-back ACK must go.
     pub(crate) ack_at: Time,
-    /// UC and UD: when sending goes on, where its pace has stopped it or requests wait for company.
+    /// When sending goes on, where its pace has stopped it or requests wait for company.
     pub(crate) resume_at: Time,
     /// Its part in the turns of the path.
     pub(crate) part: Part,

@@ -1,21 +1,25 @@
-//! Requests that wait for company, and when they go: most of these are such as nobody acknowledges.
+//! Requests that wait for company, and when they go: such as nobody acknowledges, and those of
+//! several queue pairs of a path.
 
 use std::sync::Arc;
 
 use ferroce_control::Counter;
 use ferroce_transport::{
     Datagram, Dest, Duration, QpAttr, QpAttrMask as M, QpState, SendData, SendFlags, SendOp,
-    SendRequest,
+    SendRequest, Sge,
 };
 
 use super::super::{Faults, Side};
+use super::many::pairs;
 use super::{QKEY, connected, for_datagrams, poll, wait};
 use crate::progress::timers;
 use crate::progress::virtual_time::VirtualTime;
 use crate::tuning::{
-    BURST, COMPANY_WAIT, DEEP_REQUESTS, GATHER, GATHER_UNANSWERED, MANY_UNSIGNALED,
+    BURST, COMPANY, COMPANY_WAIT, DEEP_REQUESTS, GATHER, GATHER_UNANSWERED, MANY_UNSIGNALED,
+    SHARED_PACKETS, SMALL_REQUEST,
 };
 use crate::verbs::ah::Ah;
+use crate::verbs::mr::Mr;
 
 /// As many do not wait.
 const ALONE: u64 = BURST as u64;
@@ -243,4 +247,151 @@ fn a_completion_that_is_waited_for_keeps_nobody_waiting() {
     assert_eq!(post(SendFlags::SIGNALED), alone + 2);
     let [completions, _] = wait(&sides, [2, 0]);
     assert!(completions.iter().all(|wc| wc.status == 0));
+}
+
+/// Queue pairs of one path, and memory that they write to.
+struct Several {
+    pairs: Vec<[Side; 2]>,
+    memory: (Vec<u8>, Vec<u8>),
+    regions: [(Arc<Mr>, Sge); 2],
+}
+
+impl Several {
+    /// Peers of our kind; as many queue pairs as have others wait have something on its way.
+    fn begin() -> Several {
+        let pairs = pairs(20);
+        for [from, _] in &pairs {
+            from.qp.inner.lock().transport.expect_filled(true);
+        }
+        let mut memory = (vec![7; 2 * SMALL_REQUEST], vec![0; 2 * SMALL_REQUEST]);
+        let [a, b] = &pairs[0];
+        let regions = [a.register(&mut memory.0), b.register(&mut memory.1)];
+        let several = Several {
+            pairs,
+            memory,
+            regions,
+        };
+        for n in 0..COMPANY as usize {
+            several.post(n, 64);
+            assert_eq!(several.sent(), n as u64 + 1);
+        }
+        several
+    }
+
+    fn post(&self, n: usize, bytes: usize) {
+        let [(_, from), (target, to)] = &self.regions;
+        let (va, rkey) = (to.addr, target.rkey());
+        let length = bytes as u32;
+        let data = [Sge { length, ..*from }];
+        let op = SendOp::Write { va, rkey };
+        self.pairs[n][0].post(op, SendData::Sges(&data), Dest::Connected);
+    }
+
+    fn poll(&self) -> usize {
+        poll(&self.pairs[0][0].cq).len()
+    }
+
+    fn sent(&self) -> u64 {
+        sent(&self.pairs[0][0])
+    }
+
+    /// Everything that was posted ends well.
+    fn end(self, posted: u64) {
+        let completions = wait(&self.pairs[0], [posted as usize, 0]);
+        assert!(completions[0].iter().all(|wc| wc.status == 0));
+        assert_eq!((completions[0].len() as u64, self.sent()), (posted, posted));
+        assert_eq!(self.memory.1[..64], self.memory.0[..64]);
+    }
+}
+
+const SOME: u64 = COMPANY as u64;
+
+#[test]
+fn those_of_several_queue_pairs_go_when_the_program_finds_nothing() {
+    let _time = VirtualTime::begin();
+    let several = Several::begin();
+    for n in 4..10 {
+        several.post(n, 64);
+        assert_eq!(several.sent(), SOME);
+    }
+    assert_eq!(several.poll(), 0);
+    assert_eq!(several.sent(), SOME + 6);
+    several.end(SOME + 6);
+}
+
+#[test]
+fn neither_long_ones_nor_second_ones_wait_for_other_queue_pairs() {
+    let _time = VirtualTime::begin();
+    let several = Several::begin();
+    several.post(4, SMALL_REQUEST + 1);
+    let sent = several.sent();
+    assert!(sent > SOME, "{sent}");
+    several.post(0, 64);
+    assert_eq!(several.sent(), sent + 1);
+    wait(&several.pairs[0], [SOME as usize + 2, 0]);
+}
+
+#[test]
+fn those_of_several_queue_pairs_go_when_a_send_is_full() {
+    let _time = VirtualTime::begin();
+    let several = Several::begin();
+    for n in 0..SHARED_PACKETS - 1 {
+        several.post(4 + n, 64);
+        assert_eq!(several.sent(), SOME);
+    }
+    several.post(60, 64);
+    let all = SOME + SHARED_PACKETS as u64;
+    assert_eq!(several.sent(), all);
+    several.end(all);
+}
+
+#[test]
+fn those_of_several_queue_pairs_go_after_a_while() {
+    let _time = VirtualTime::begin();
+    let several = Several::begin();
+    several.post(4, 64);
+    assert_eq!(several.sent(), SOME);
+    let now = timers::now();
+    let hca = &several.pairs[0][0].hca;
+    hca.run_timers(now, false);
+    assert_eq!(several.sent(), SOME);
+    hca.run_timers(now + COMPANY_WAIT, false);
+    assert_eq!(several.sent(), SOME + 1);
+
+    // The program did not look, so that the next do not wait.
+    for n in 1..=u64::from(BURST) {
+        several.post(4 + n as usize, 64);
+        assert_eq!(several.sent(), SOME + 1 + n);
+    }
+    let all = SOME + 2 + u64::from(BURST);
+    several.post(5 + BURST as usize, 64);
+    assert_eq!(several.sent(), all - 1);
+    several.end(all);
+}
+
+#[test]
+fn who_sleeps_keeps_no_queue_pair_waiting() {
+    let _time = VirtualTime::begin();
+    let several = Several::begin();
+    several.post(4, 64);
+    several.pairs[0][0].cq.req_notify(false).unwrap();
+    assert_eq!(several.sent(), SOME + 1);
+    several.end(SOME + 1);
+}
+
+#[test]
+fn one_that_waits_for_others_ends_with_what_it_has() {
+    let _time = VirtualTime::begin();
+    let several = Several::begin();
+    several.post(4, 64);
+    let attr = QpAttr {
+        qp_state: QpState::Err,
+        ..QpAttr::default()
+    };
+    several.pairs[4][0].qp.modify(&attr, M::STATE).unwrap();
+    let [completions, _] = wait(&several.pairs[0], [SOME as usize + 1, 0]);
+    let ended = completions
+        .iter()
+        .filter(|wc| wc.qp_num == several.pairs[4][0].qp.qp_num());
+    assert_eq!(ended.count(), 1);
 }

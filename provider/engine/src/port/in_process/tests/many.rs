@@ -49,7 +49,7 @@ fn connect(a: &Side, b: &Side, timeout: u8) {
 }
 
 /// Pairs of queue pairs of two devices.
-fn pairs(timeout: u8) -> Vec<[Side; 2]> {
+pub(super) fn pairs(timeout: u8) -> Vec<[Side; 2]> {
     let tied = Hca::tied(Faults::default()).unwrap();
     let [a, b] = tied.map(|hca| Side::of(hca, RC));
     let pair = |_| {
