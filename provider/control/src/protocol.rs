@@ -30,7 +30,7 @@ pub use status::{ClientStatus, CmStatus, SlotStatus, Status};
 
 /// Version of the protocol and of the layouts of all memory that is shared: the page of counters,
 /// the table of objects, inboxes and their rings, the rings of captures.
-pub const VERSION: u32 = 17;
+pub const VERSION: u32 = 18;
 
 /// The longest message, in bytes; longer ones are refused.
 pub const MAX_MESSAGE: usize = 128 * 1024;
@@ -63,6 +63,14 @@ pub enum Request {
     ReceiveSocket {
         /// Index into the GID table; of an InfiniBand device, the port's number less one.
         gid_index: u16,
+    },
+    /// The client has closed this slot's socket of an address that has left the GID table, or soon
+    /// will have.
+    LeaveSocket {
+        /// The address.
+        addr: IpAddr,
+        /// The scope of a link-local address, else 0.
+        scope_id: u32,
     },
     /// A UDP socket to send by, of the daemon's network: bound to a GID's address and the first of
     /// RoCEv2's source ports that is free. Errors: those of [`Outlet::open`](crate::Outlet::open)

@@ -58,6 +58,10 @@ fn requests_survive_the_round_trip() {
         }),
         Request::CaptureRing,
         Request::ReceiveSocket { gid_index: 65_535 },
+        Request::LeaveSocket {
+            addr: "fe80::9".parse().unwrap(),
+            scope_id: 4,
+        },
         Request::SendSocket {
             gid_index: 1,
             to: "ff0e::1".parse().unwrap(),
@@ -187,7 +191,7 @@ fn shared_memory_is_laid_out_as_this_version_says() {
 
     let of_qps = QP_COUNTERS.map(|counter| counter as usize);
 
-    assert_eq!(VERSION, 17);
+    assert_eq!(VERSION, 18);
     assert_eq!(counters.join(" "), COUNTERS.join(" "));
     assert_eq!(objects, OBJECTS);
     assert_eq!(of_qps, ROW);

@@ -20,6 +20,7 @@ use crate::device::Source;
 use crate::faults::Faults;
 use crate::gids::{GidTable, Wanted};
 use crate::group::{self, Group};
+use crate::groups::Groups;
 use crate::hosts::Hosts;
 use crate::ib_ports::IbPorts;
 use crate::interfaces::Snapshot;
@@ -40,8 +41,8 @@ pub(crate) struct Adapter {
     pub(crate) info: DeviceInfo,
     pub(crate) description: Description,
     pub(crate) gids: GidTable,
-    /// One for each address that ever was in the table; the order never changes.
-    pub(crate) groups: Vec<Group>,
+    /// Of each address in the table, and of others that clients have sockets of.
+    pub(crate) groups: Groups,
     /// The ports, if they are InfiniBand's.
     pub(crate) ib: IbPorts,
     /// The number of the first port's umad file.
@@ -157,17 +158,52 @@ impl Adapter {
 
     /// The index of an address's group, which is opened if it has none.
     pub(crate) fn open_group(&mut self, wanted: &Wanted) -> Result<usize, DaemonError> {
-        let mut groups = self.groups.iter();
-        let known = groups.position(|group| group.serves(wanted.addr, wanted.scope_id));
-        if let Some(index) = known {
+        if let Some(index) = self.groups.of(wanted.addr, wanted.scope_id) {
             return Ok(index);
         }
         let buffer = self.settings.receive_buffer;
         let group = Group::open(wanted.addr, wanted.scope_id, buffer)?;
-        self.groups.push(group);
-        let index = self.groups.len() - 1;
+        let index = self.groups.add(group);
         self.watch_members(index, 0);
         Ok(index)
+    }
+
+    /// Closes the groups of addresses that the table has no more and of which no client has a
+    /// socket: the address may be another device's next. One of whose sockets another user has been
+    /// given stays, as he may hold it still, and then nobody could bind to the address again.
+    pub(crate) fn close_unused_groups(&mut self) {
+        if self.is_ib() {
+            return;
+        }
+        let unused = self.groups.iter().filter(|(number, group)| {
+            let claims = &mut self.claims.iter();
+            !self
+                .gids
+                .has(|entry| group.serves(entry.addr, entry.scope_id))
+                && !claims.any(|(_, claimed)| claimed.groups.contains(number))
+                && !group.is_of_users()
+        });
+        let unused: Vec<usize> = unused.map(|(number, _)| number).collect();
+        for number in unused {
+            let group = &self.groups[number];
+            tracing::debug!(address = %group.ip(), "closing the sockets of an address that has gone");
+            for socket in group.sockets() {
+                // Who has it still would have the daemon hear of it.
+                let _ = self.poller.remove(socket);
+            }
+            self.groups.close(number);
+        }
+    }
+
+    /// What comes for a slot at the address of a group is the daemon's to drain, as its client has
+    /// gone, or has closed its socket.
+    pub(crate) fn take_socket_back(&self, group: usize, slot: u8) {
+        if let Some(socket) = self.groups[group].existing(slot) {
+            group::take_back(socket);
+            if let Err(errno) = self.poller.add(socket, Token::Slot { group, slot }) {
+                tracing::error!(error = %errno, slot, "cannot drain a socket");
+            }
+        }
     }
 
     /// A group's socket of a slot, opened if it is not yet.
@@ -191,7 +227,7 @@ impl Adapter {
 
     /// Takes a slot's sockets from other users, who had them and may hold them still, for this one.
     pub(crate) fn keep_apart(&mut self, slot: u8, user: Option<u32>) -> Result<(), DaemonError> {
-        for group in &mut self.groups {
+        for group in self.groups.iter_mut() {
             if group.is_anothers(slot, user) {
                 if let Some(socket) = group.existing(slot) {
                     let _ = self.poller.remove(socket);

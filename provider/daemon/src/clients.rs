@@ -12,7 +12,6 @@ use rustix::pipe::PipeFlags;
 use crate::DaemonError;
 use crate::adapter::Adapter;
 use crate::connection::{self, Connection, Purpose};
-use crate::group;
 use crate::poller::{Poller, Ready, Token};
 use crate::service::Service;
 use crate::sessions::{Kind, Session, Sessions};
@@ -232,13 +231,8 @@ impl Clients {
         adapter.claims.reclaim_rings(slot);
 
         for group in claimed.groups {
-            if let Some(socket) = adapter.groups[group].existing(slot) {
-                group::take_back(socket);
-                let token = Token::Slot { group, slot };
-                if let Err(errno) = adapter.poller.add(socket, token) {
-                    tracing::error!(error = %errno, slot, "cannot drain a socket");
-                }
-            }
+            adapter.take_socket_back(group, slot);
         }
+        adapter.close_unused_groups();
     }
 }

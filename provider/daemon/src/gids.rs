@@ -205,6 +205,12 @@ impl GidTable {
         all.filter(|entry| !self.hidden.contains(&entry.index))
     }
 
+    /// Whether there is such an entry, hidden ones included.
+    pub(crate) fn has(&self, is_it: impl FnMut(&GidEntry) -> bool) -> bool {
+        let mut all = self.rows.iter().filter_map(|row| row.entry.as_ref());
+        all.any(is_it)
+    }
+
     /// One entry.
     pub(crate) fn entry(&self, index: u16) -> Option<&GidEntry> {
         let entry = self.rows.get(usize::from(index))?.entry.as_ref();

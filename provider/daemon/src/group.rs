@@ -118,6 +118,16 @@ impl Group {
         self.steered.len()
     }
 
+    /// All of its sockets.
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = &OwnedFd> {
+        self.members.iter().map(|member| &member.socket)
+    }
+
+    /// Whether sockets of it were handed out where the device is several users'.
+    pub(crate) fn is_of_users(&self) -> bool {
+        self.members.iter().any(|member| member.user.is_some())
+    }
+
     /// Another descriptor of slot 0's socket.
     pub(crate) fn socket_of_daemon(&self) -> io::Result<OwnedFd> {
         self.members[0].socket.try_clone()

@@ -22,18 +22,19 @@ impl Adapter {
     /// Opens the cables' ends and makes the node. One end that cannot be had is an error.
     pub(crate) fn open_cables(&mut self) -> Result<(), DaemonError> {
         let mut ends = Vec::new();
-        for (index, cable) in self.settings.cables.clone().into_iter().enumerate() {
+        for cable in self.settings.cables.clone() {
             let group = Group::open_cable(cable.local, self.settings.receive_buffer)?;
             let socket = group
                 .socket_of_daemon()
                 .map_err(DaemonError::os("duplicating a socket"))?;
-            self.groups.push(group);
+            let index = self.groups.add(group);
             self.watch_members(index, 0);
             ends.push((cable, socket));
         }
 
         self.info.ib_ports = ends.len() as u8;
-        let granted = self.groups.iter().map(Group::granted_receive_buffer);
+        let groups = self.groups.iter();
+        let granted = groups.map(|(_, group)| group.granted_receive_buffer());
         self.info.rcvbuf = granted.min().unwrap_or(0);
         let config = config(&self.info, self.description.text(), ends.len());
         self.info.sys_image_guid = self.info.node_guid;

@@ -29,6 +29,7 @@ mod faulty;
 pub mod fuzzing;
 mod gids;
 mod group;
+mod groups;
 mod gsi;
 mod hosts;
 pub mod ib;

@@ -8,7 +8,6 @@ use ferroce_control::DeviceInfo;
 use crate::DaemonError;
 use crate::adapter::Adapter;
 use crate::device::{self, Source};
-use crate::group::Group;
 use crate::interfaces::{Snapshot, Watch};
 use crate::poller::{Poller, Token};
 use crate::service::Service;
@@ -135,7 +134,9 @@ impl Interfaces {
             }
         }
 
-        adapter.gids.update(&usable)
+        let changed = adapter.gids.update(&usable);
+        adapter.close_unused_groups();
+        changed
     }
 }
 
@@ -149,14 +150,15 @@ impl Adapter {
         }
 
         // One is open already if it had to be looked for.
-        for index in 0..self.groups.len() {
+        for (index, _) in self.groups.iter() {
             self.watch_members(index, 0);
         }
         for address in &wanted {
             self.open_group(address)?;
         }
         self.gids.update(&wanted);
-        let granted = self.groups.iter().map(Group::granted_receive_buffer);
+        let groups = self.groups.iter();
+        let granted = groups.map(|(_, group)| group.granted_receive_buffer());
         self.info.rcvbuf = match granted.min() {
             Some(granted) => granted,
             None => granted_without_address(self.settings.receive_buffer)?,

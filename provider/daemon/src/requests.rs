@@ -152,6 +152,9 @@ impl Clients {
             Request::Gids => Reply::Gids(adapter.gids.entries().cloned().collect()).into(),
             Request::Ports => Reply::Ports(adapter.ib_ports()).into(),
             Request::ReceiveSocket { gid_index } => self.receive_socket(id, gid_index, adapter),
+            Request::LeaveSocket { addr, scope_id } => {
+                self.leave_socket(id, addr, scope_id, adapter)
+            }
             Request::SendSocket {
                 gid_index,
                 to,

@@ -21,6 +21,15 @@ impl Client {
         }
     }
 
+    /// The [socket](Self::receive_socket) of an address is wanted no more, and closed, or about to
+    /// be. Needs [`attach`](Self::attach) first (`EINVAL`).
+    pub fn leave_socket(&mut self, addr: IpAddr, scope_id: u32) -> Result<(), ControlError> {
+        match self.call(Request::LeaveSocket { addr, scope_id })? {
+            (Reply::Ok, _) => Ok(()),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
     /// A socket of the daemon's network from a GID's address to another, or to a group, as
     /// [`Outlet::open`](crate::Outlet::open) would make it there, with its errors; bound to the
     /// first port that is free from the one of number `first` on. Needs

@@ -34,7 +34,7 @@ impl Clients {
 
         let group = if adapter.is_ib() {
             let index = usize::from(gid_index);
-            if index >= adapter.groups.len() {
+            if adapter.groups.get(index).is_none() {
                 return refuse(Errno::NOENT, format!("there is no port {}", index + 1));
             }
             Ok(index)
@@ -69,6 +69,31 @@ impl Clients {
                 out_of_something(errno.unwrap_or(Errno::IO), &error)
             }
         }
+    }
+
+    pub(super) fn leave_socket(
+        &mut self,
+        id: u64,
+        addr: IpAddr,
+        scope_id: u32,
+        adapter: &mut Adapter,
+    ) -> Answer {
+        let Some(slot) = self.slot_of(id) else {
+            return refuse(Errno::INVAL, "attach before asking for sockets");
+        };
+        // Of a cable's end nobody gives one back.
+        let group = match adapter.is_ib() {
+            true => None,
+            false => adapter.groups.of(addr, scope_id),
+        };
+        let claimed = adapter.claims.of_mut(slot);
+        if let (Some(group), Some(claimed)) = (group, claimed)
+            && claimed.groups.remove(&group)
+        {
+            adapter.take_socket_back(group, slot);
+            adapter.close_unused_groups();
+        }
+        Reply::Ok.into()
     }
 
     fn hand_out(

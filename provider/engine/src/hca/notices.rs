@@ -40,6 +40,10 @@ impl Hca {
                 Event::GidChange => {
                     if let Ok(gids) = self.control.ask(|daemon| daemon.gids()) {
                         let before = std::mem::replace(&mut *self.gids.write(), gids.clone());
+                        let gone = gone(&before, &gids);
+                        if !gone.is_empty() {
+                            self.leave_addresses(&gone);
+                        }
                         let moved = moved(&before, gids);
                         if !moved.is_empty() {
                             self.follow_interfaces(&moved);
@@ -167,4 +171,10 @@ fn moved(before: &[GidEntry], now: Vec<GidEntry>) -> Vec<GidEntry> {
     let place = |gid: &GidEntry| (gid.addr, gid.ifindex);
     let is_new = |gid: &GidEntry| before.iter().all(|old| place(old) != place(gid));
     now.into_iter().filter(is_new).collect()
+}
+
+/// The entries whose addresses are in the table no more.
+fn gone(before: &[GidEntry], now: &[GidEntry]) -> Vec<GidEntry> {
+    let is_gone = |old: &&GidEntry| now.iter().all(|gid| gid.addr != old.addr);
+    before.iter().filter(is_gone).cloned().collect()
 }

@@ -54,16 +54,20 @@ impl Hca {
         Ok(path)
     }
 
+    /// The paths that somebody has.
+    fn paths_in_use(&self) -> Vec<Arc<Path>> {
+        let paths = self.paths.lock();
+        paths.values().filter_map(Weak::upgrade).collect()
+    }
+
     /// GIDs that are new, or on other interfaces: what is open follows.
     pub(super) fn follow_interfaces(&self, moved: &[GidEntry]) {
-        let paths: Vec<_> = self
-            .paths
-            .lock()
-            .values()
-            .filter_map(Weak::upgrade)
-            .collect();
-        for path in paths {
+        for path in self.paths_in_use() {
             if let Some(gid) = moved.iter().find(|gid| gid.addr == path.key.local) {
+                // Its address may have gone while the path was made.
+                if let Err(error) = self.listen(gid) {
+                    tracing::warn!(%error, "packets to an address are not received");
+                }
                 let out = self.way_out(gid, path.key.remote).unwrap_or_else(|error| {
                     // They leave as the routes say once there is one.
                     tracing::debug!(%error, "packets may not leave");
@@ -102,6 +106,35 @@ impl Hca {
         self.driver.wake();
         self.control_events();
         Ok(())
+    }
+
+    /// Closes the sockets of addresses that the port has no more, unless a path leads from there: a
+    /// queue pair goes on should its address return. Another device may want the others.
+    pub(super) fn leave_addresses(&self, gone: &[GidEntry]) {
+        let paths = self.paths_in_use();
+        let is_used = |gid: &&GidEntry| paths.iter().any(|path| path.key.local == gid.addr);
+        let mut left = Vec::new();
+        let mut receivers = self.receivers.write();
+        for gid in gone.iter().filter(|gid| !is_used(gid)) {
+            let is_its = |r: &mut Arc<Receiver<_>>| r.is_of_slot() && r.local == gid.addr;
+            let found = receivers.extract_if(.., is_its);
+            left.extend(found.map(|receiver| (receiver, gid)));
+        }
+        drop(receivers);
+
+        for (receiver, gid) in &left {
+            receiver.leave();
+            let (addr, scope_id) = (gid.addr, gid.scope_id);
+            let told = (self.control).ask(|daemon| daemon.leave_socket(addr, scope_id));
+            if let Err(error) = told {
+                tracing::debug!(%error, %addr, "it is not said that an address is left");
+            }
+        }
+        if !left.is_empty() {
+            // Its io_uring holds the sockets until it looks.
+            self.driver.hand_back();
+            self.driver.wake();
+        }
     }
 
     /// Makes sure that packets off a port's cable are received.

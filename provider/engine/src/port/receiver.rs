@@ -145,6 +145,17 @@ impl<Q> Receiver<Q> {
         }
     }
 
+    /// Whether it is the slot's at one of the port's addresses.
+    pub(crate) fn is_of_slot(&self) -> bool {
+        self.port.is_none() && self.members.is_none()
+    }
+
+    /// Nobody waits at the slot's socket any more. It may be asked for again, and so must not be
+    /// shut down.
+    pub(crate) fn leave(&self) {
+        self.closed.store(true, Relaxed);
+    }
+
     /// Ends a group's receiver: nobody waits at the socket any more, or takes anything off it.
     pub(crate) fn close(&self) {
         self.closed.store(true, Relaxed);

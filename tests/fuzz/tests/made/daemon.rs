@@ -49,6 +49,13 @@ fn asked() -> Vec<(&'static str, Asked)> {
         ("ports", Asked::Ports),
         ("receive-socket", Asked::ReceiveSocket { gid_index: 1 }),
         (
+            "leave-socket",
+            Asked::LeaveSocket {
+                addr: [10, 0, 0, 9].into(),
+                scope_id: 0,
+            },
+        ),
+        (
             "send-socket",
             Asked::SendSocket {
                 gid_index: 1,

@@ -4,6 +4,7 @@
 //! A holder process keeps each alive; it ends when this program does, so nothing is left behind.
 
 use std::process::Command;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 
@@ -15,9 +16,10 @@ pub trait Enter: Send + Sync {
     fn enter(&self) -> Command;
 }
 
-/// A network namespace.
+/// A network namespace, which is there as long as one of its clones is.
+#[derive(Clone)]
 pub struct Namespace {
-    holder: Holder,
+    holder: Arc<Holder>,
     user: bool,
 }
 
@@ -106,7 +108,7 @@ impl Namespace {
 
     fn hold(mut unshare: Command, user: bool) -> Result<Namespace> {
         unshare.args(["sh", "-c", &format!("echo {INSIDE}; exec cat")]);
-        let holder = Holder::start(unshare)?;
+        let holder = Arc::new(Holder::start(unshare)?);
         Ok(Namespace { holder, user })
     }
 }

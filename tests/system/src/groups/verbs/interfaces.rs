@@ -335,7 +335,7 @@ pub(super) fn address_moves(lab: &mut Lab) -> Ending {
 
 /// Waits until a device is active, by an interface of that name and with so many addresses, or, of
 /// an interface that is gone, without.
-fn is_at(host: &Host, interface: &str, addresses: usize) -> Ending {
+pub(super) fn is_at(host: &Host, interface: &str, addresses: usize) -> Ending {
     let end = Instant::now() + LIMIT;
     loop {
         let status = host.status()?;

@@ -1,5 +1,6 @@
 //! Group `verbs`: what the stock programs see and do, and the C programs on data path behaviour.
 
+mod addresses;
 mod interfaces;
 mod mtu;
 mod services;
@@ -65,6 +66,18 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new(
             "verbs/veth/a given address moves",
             interfaces::address_moves,
+        ),
+        Case::new(
+            "verbs/veth/addresses that come and go leave no descriptors",
+            addresses::come_and_go,
+        ),
+        Case::new(
+            "verbs/veth/a queue pair whose address goes and returns",
+            addresses::returns,
+        ),
+        Case::new(
+            "verbs/veth/an address moves to another device",
+            addresses::to_another_device,
         ),
         Case::new(
             "verbs/veth/service addresses of the loopback",
