@@ -4,7 +4,7 @@ pub(crate) mod arrival;
 mod at_rate;
 pub(crate) mod backlog;
 pub(crate) mod batch;
-pub(crate) mod company;
+mod company;
 pub(crate) mod completing;
 pub(crate) mod congestion;
 pub(crate) mod datagram;

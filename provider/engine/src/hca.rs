@@ -35,7 +35,7 @@ use self::lanes::Lanes;
 use self::link::Link;
 pub(crate) use self::shared::Tables;
 use crate::datapath::backlog::Backlog;
-use crate::datapath::company::Company;
+use crate::datapath::held::Company;
 use crate::datapath::path::Path;
 use crate::datapath::rx::state::RxState;
 use crate::datapath::turns::Turn;

@@ -1,7 +1,7 @@
-//! Small requests that wait for company ([`held`]) though no acknowledgement will send them: who has
-//! some, and when they go. They are those that nobody acknowledges, and those of queue pairs that
-//! have nothing on their way while others of their path have, where the program polls: what all of
-//! them have posted until it finds nothing shares sends.
+//! Small requests that wait for company ([`held`]) though no acknowledgement will send them: who
+//! has some, and when they go. They are those that nobody acknowledges, and those of queue pairs
+//! that have nothing on their way while others of their path have, where the program polls: what
+//! all of them have posted until it finds nothing shares sends.
 //!
 //! They go when as many have come as a send takes, when the program finds a completion queue empty
 //! or asks for its next event, before anything that they depend on changes or ends, and after
@@ -9,15 +9,13 @@
 //!
 //! [`held`]: crate::datapath::held
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use ferroce_transport::Time;
 
 use crate::datapath::held::Held;
 use crate::hca::Hca;
 use crate::memory::keys::KeyTable;
 use crate::progress::timers;
-use crate::tuning::{BURST, COMPANY_WAIT, MAX_BURST};
+use crate::tuning::COMPANY_WAIT;
 use crate::verbs::qp::{Inner, Qp};
 
 impl Qp {
@@ -47,44 +45,6 @@ impl Qp {
             self.pump(inner, keys, now, false);
         }
         holds
-    }
-}
-
-/// Whether requests that are acknowledged wait for those of other queue pairs. They are sent when
-/// the program polls, so one that computes after posting has them wait in vain, for
-/// [`COMPANY_WAIT`]: then the next do not.
-#[derive(Default)]
-pub(crate) struct Company {
-    /// Posts that do not wait.
-    skipped: AtomicU32,
-    /// How many they were the last time.
-    step: AtomicU32,
-}
-
-impl Company {
-    /// Whether one that is posted may wait. Counts are approximate on purpose.
-    pub(crate) fn may_wait(&self) -> bool {
-        let left = self.skipped.load(Ordering::Relaxed);
-        if left > 0 {
-            self.skipped.store(left - 1, Ordering::Relaxed);
-        }
-        left == 0
-    }
-
-    /// The timer had to send what waited.
-    pub(crate) fn in_vain(&self) {
-        let step = self.step.load(Ordering::Relaxed);
-        let step = (2 * step).clamp(BURST, MAX_BURST);
-        self.step.store(step, Ordering::Relaxed);
-        self.skipped.store(step, Ordering::Relaxed);
-    }
-
-    /// The program has polled, and sent what waited.
-    fn paid(&self) {
-        let step = self.step.load(Ordering::Relaxed);
-        if step > 0 {
-            self.step.store(step / 2, Ordering::Relaxed);
-        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Small requests that wait for company.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use ferroce_transport::Time;
 
 use crate::tuning::{
@@ -142,6 +144,44 @@ impl Burst {
     /// What waited had to be sent as its time was up.
     pub(crate) fn in_vain(&mut self) {
         self.needed = (2 * self.needed).min(MAX_BURST);
+    }
+}
+
+/// Whether requests that are acknowledged wait for those of other queue pairs. They are sent when
+/// the program polls, so one that computes after posting has them wait in vain, for
+/// [`COMPANY_WAIT`](crate::tuning::COMPANY_WAIT): then the next do not.
+#[derive(Default)]
+pub(crate) struct Company {
+    /// Posts that do not wait.
+    skipped: AtomicU32,
+    /// How many they were the last time.
+    step: AtomicU32,
+}
+
+impl Company {
+    /// Whether one that is posted may wait. Counts are approximate on purpose.
+    pub(crate) fn may_wait(&self) -> bool {
+        let left = self.skipped.load(Ordering::Relaxed);
+        if left > 0 {
+            self.skipped.store(left - 1, Ordering::Relaxed);
+        }
+        left == 0
+    }
+
+    /// The timer had to send what waited.
+    pub(crate) fn in_vain(&self) {
+        let step = self.step.load(Ordering::Relaxed);
+        let step = (2 * step).clamp(BURST, MAX_BURST);
+        self.step.store(step, Ordering::Relaxed);
+        self.skipped.store(step, Ordering::Relaxed);
+    }
+
+    /// The program has polled, and sent what waited.
+    pub(crate) fn paid(&self) {
+        let step = self.step.load(Ordering::Relaxed);
+        if step > 0 {
+            self.step.store(step / 2, Ordering::Relaxed);
+        }
     }
 }
 
