@@ -110,7 +110,11 @@ impl Outlet {
             _ if !self.to.is_multicast() => {
                 udp::leave_through(socket, self.to.is_ipv4(), out.unwrap_or(0))
             }
-            IpAddr::V4(own) => options::set_ip_multicast_if(socket, &own),
+            // By the address alone it would be whichever interface has that first.
+            IpAddr::V4(own) => {
+                let any = Ipv4Addr::UNSPECIFIED;
+                options::set_ip_multicast_if_with_ifindex(socket, &any, &own, self.interface)
+            }
             IpAddr::V6(_) => options::set_ipv6_multicast_if(socket, self.interface),
         };
         chosen.map_err(ControlError::io("choosing the interface of a send socket"))
@@ -134,8 +138,15 @@ impl Outlet {
     }
 }
 
-/// A socket that receives what comes for a group through any of these interfaces. `buffer`: bytes
-/// of a slot's socket, which the kernel reports at twice the size asked for.
+/// Whether a group is another one on each link, so that its members need a socket for each (RFC
+/// 4291, 2.7: scopes 1 and 2).
+pub fn is_of_a_link(group: IpAddr) -> bool {
+    matches!(group, IpAddr::V6(ip) if ip.is_multicast() && matches!(ip.octets()[1] & 15, 1 | 2))
+}
+
+/// A socket that receives what comes for a group through any of these interfaces; of one that is
+/// [of a link](is_of_a_link), through the first. `buffer`: bytes of a slot's socket, which the
+/// kernel reports at twice the size asked for.
 pub fn member(group: IpAddr, interfaces: &[u32], buffer: u32) -> Result<OwnedFd, ControlError> {
     let socket = datagrams(group).map_err(ControlError::io("creating a multicast socket"))?;
     options::set_socket_reuseaddr(&socket, true)

@@ -83,11 +83,13 @@ pub enum Request {
         /// The number of the source port that is tried first, of [`PORTS`](crate::outlet::PORTS).
         first: u16,
     },
-    /// A UDP socket of the daemon's network that receives what comes for a group by the interfaces
-    /// of a RoCE port's addresses (`EMFILE`: as above).
+    /// A UDP socket of the daemon's network that receives what comes for a group by interfaces of
+    /// a RoCE port's addresses (`EMFILE`: as above; `ENODEV`: they are on none of these).
     GroupSocket {
         /// Its address.
         group: IpAddr,
+        /// Their indexes.
+        interfaces: Vec<u32>,
     },
     /// By which interface of the daemon's network packets should leave.
     WayOut {

@@ -69,6 +69,7 @@ fn requests_survive_the_round_trip() {
         },
         Request::GroupSocket {
             group: "239.1.2.3".parse().unwrap(),
+            interfaces: vec![2, u32::MAX],
         },
         Request::WayOut {
             gid_index: 2,

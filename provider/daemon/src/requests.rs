@@ -160,7 +160,9 @@ impl Clients {
                 to,
                 first,
             } => self.send_socket(id, gid_index, to, first, adapter),
-            Request::GroupSocket { group } => self.group_socket(id, group, adapter),
+            Request::GroupSocket { group, interfaces } => {
+                self.group_socket(id, group, interfaces, adapter)
+            }
             Request::WayOut { gid_index, to } => sockets::way_out(gid_index, to, adapter),
             Request::Inbox { slot } => self.inbox(id, slot, adapter),
             Request::Objects { slot } => self.objects(id, slot, adapter),

@@ -69,7 +69,7 @@ fn what_is_none_of_the_devices_is_refused() {
     let mut stranger = daemon.connect();
     for refused in [
         stranger.send_socket(0, PEER, 0).unwrap_err(),
-        stranger.group_socket(group).unwrap_err(),
+        stranger.group_socket(group, &[1]).unwrap_err(),
     ] {
         assert_eq!(refused.errno(), libc::EINVAL, "{refused}");
     }
@@ -83,7 +83,14 @@ fn what_is_none_of_the_devices_is_refused() {
     let v6 = "::1".parse().unwrap();
     let refused = client.send_socket(0, v6, 0).unwrap_err();
     assert_eq!(refused.errno(), libc::EAFNOSUPPORT);
-    assert_eq!(client.group_socket(PEER).unwrap_err().errno(), libc::EINVAL);
+    for (no_group, interfaces, errno) in [
+        (PEER, &[1][..], libc::EINVAL),
+        (group, &[u32::MAX], libc::ENODEV),
+        (group, &[], libc::ENODEV),
+    ] {
+        let refused = client.group_socket(no_group, interfaces).unwrap_err();
+        assert_eq!(refused.errno(), errno, "{refused}");
+    }
     assert_eq!(client.way_out(0, PEER).unwrap(), None);
 }
 
@@ -92,7 +99,9 @@ fn a_groups_socket_takes_what_comes_for_the_group() {
     let daemon = TestDaemon::start(&["127.0.7.44"]);
     let group = Ipv4Addr::new(239, 77, 3, 2);
     let mut client = attached(&daemon);
-    let member = UdpSocket::from(client.group_socket(group.into()).unwrap());
+    let gids = client.gids().unwrap();
+    let by: Vec<u32> = gids.iter().map(|gid| gid.ifindex).collect();
+    let member = UdpSocket::from(client.group_socket(group.into(), &by).unwrap());
     assert_eq!(member.local_addr().unwrap(), (group, 4791).into());
     member.set_nonblocking(true).unwrap();
     let sender = client.send_socket(0, group.into(), 0).unwrap();

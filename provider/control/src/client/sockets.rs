@@ -52,11 +52,18 @@ impl Client {
         }
     }
 
-    /// A socket of the daemon's network that receives what comes for a group by the interfaces of
-    /// the port's addresses ([`outlet::member`](crate::outlet::member)). Errors as of
-    /// [`send_socket`](Self::send_socket), and `EINVAL` where that is no group, or none of RoCE's.
-    pub fn group_socket(&mut self, group: IpAddr) -> Result<OwnedFd, ControlError> {
-        match self.call(Request::GroupSocket { group })? {
+    /// A socket of the daemon's network that receives what comes for a group by those of these
+    /// interfaces that addresses of the port are on
+    /// ([`outlet::member`](crate::outlet::member)). Errors as of
+    /// [`send_socket`](Self::send_socket), `EINVAL` where that is no group, or none of RoCE's, and
+    /// `ENODEV` where addresses are on none of them.
+    pub fn group_socket(
+        &mut self,
+        group: IpAddr,
+        interfaces: &[u32],
+    ) -> Result<OwnedFd, ControlError> {
+        let interfaces = interfaces.to_vec();
+        match self.call(Request::GroupSocket { group, interfaces })? {
             (Reply::GroupSocket, mut fds) if fds.len() == 1 => Ok(fds.remove(0)),
             (other, _) => Err(unexpected(&other)),
         }

@@ -146,16 +146,25 @@ impl Clients {
     }
 
     /// A socket that receives what comes for a group.
-    pub(super) fn group_socket(&mut self, id: u64, group: IpAddr, adapter: &mut Adapter) -> Answer {
+    pub(super) fn group_socket(
+        &mut self,
+        id: u64,
+        group: IpAddr,
+        mut interfaces: Vec<u32>,
+        adapter: &mut Adapter,
+    ) -> Answer {
         if !group.is_multicast() || adapter.is_ib() {
             return refuse(
                 Errno::INVAL,
                 format!("{group} is no group of a RoCE port's"),
             );
         }
-        let mut interfaces: Vec<u32> = adapter.gids.entries().map(|gid| gid.ifindex).collect();
         interfaces.sort_unstable();
         interfaces.dedup();
+        interfaces.retain(|index| adapter.gids.entries().any(|gid| gid.ifindex == *index));
+        if interfaces.is_empty() {
+            return refuse(Errno::NODEV, "no address is on any of these interfaces");
+        }
         let buffer = adapter.info.rcvbuf;
         let opened = self.lend(id, adapter, || outlet::member(group, &interfaces, buffer));
         answer(opened.map(|fd| Answer {

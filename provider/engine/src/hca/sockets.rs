@@ -237,7 +237,7 @@ impl Hca {
     pub(crate) fn group_socket(&self, group: IpAddr, interfaces: &[u32]) -> Result<OwnedFd> {
         match self.is_elsewhere() {
             false => Ok(outlet::member(group, interfaces, self.info.rcvbuf)?),
-            true => Ok(self.ask_beside(|daemon| daemon.group_socket(group))?),
+            true => Ok(self.ask_beside(|daemon| daemon.group_socket(group, interfaces))?),
         }
     }
 

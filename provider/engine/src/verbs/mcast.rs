@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use ferroce_control::faults::Verb;
-use ferroce_control::{GroupFile, Member};
+use ferroce_control::{GroupFile, Member, outlet};
 use ferroce_transport::congestion::allowance_of_buffer;
 use socket2::SockRef;
 
@@ -183,16 +183,22 @@ impl Group<Qp> {
             if self.receivers.iter().any(|r| r.local == address) {
                 continue;
             }
-            let socket = hca.group_socket(address, &interfaces)?;
-            receiver::merge_runs(&socket);
-            // What comes through one of several interfaces cannot be counted for that one.
-            let member = match interfaces[..] {
-                [interface] => count(&socket, address, interface),
-                _ => None,
+            let together = match outlet::is_of_a_link(address) {
+                true => 1,
+                false => interfaces.len().max(1),
             };
-            let receiver = Receiver::of_group(socket, address, self.members.clone(), member);
-            receiver.ask_for_headers();
-            self.receivers.push(Arc::new(receiver));
+            for joined in interfaces.chunks(together) {
+                let socket = hca.group_socket(address, joined)?;
+                receiver::merge_runs(&socket);
+                // What comes through one of several interfaces cannot be counted for that one.
+                let member = match *joined {
+                    [interface] => count(&socket, address, interface),
+                    _ => None,
+                };
+                let receiver = Receiver::of_group(socket, address, self.members.clone(), member);
+                receiver.ask_for_headers();
+                self.receivers.push(Arc::new(receiver));
+            }
         }
 
         Ok(())

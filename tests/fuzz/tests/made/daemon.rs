@@ -67,6 +67,7 @@ fn asked() -> Vec<(&'static str, Asked)> {
             "group-socket",
             Asked::GroupSocket {
                 group: "ff0e::9".parse().unwrap(),
+                interfaces: vec![1],
             },
         ),
         (

@@ -4,6 +4,7 @@
 pub(crate) mod cprogram;
 pub(crate) mod exs;
 pub(crate) mod hasty;
+pub(crate) mod mckey;
 pub(crate) mod perftest;
 pub(crate) mod stream;
 pub(crate) mod suite;

@@ -6,19 +6,16 @@ use std::path::Path;
 use crate::groups::cm::{self, STOCK, Stock, exchange};
 use crate::groups::verbs::traffic::{judge_perftest, pair_of};
 use crate::harness::case::{Ending, Parts, Stop};
-use crate::harness::process;
 use crate::lab::Lab;
 use crate::lab::host::Host;
 use crate::lab::netns::{ADDRESSES, ADDRESSES_V6, INTERFACES, Pair};
-
-use super::LIMIT;
+use crate::programs::mckey;
 
 const MTU: u32 = 1500;
 /// The path MTU that fits it.
 const PATH_MTU: u32 = 1024;
 /// Groups of IPv4 and IPv6, whose datagrams come back to members beside the sender, too.
 const GROUPS: [&str; 2] = ["239.77.2.1", "ff0e::77:2:1"];
-const MESSAGES: &str = "20";
 
 /// Two machines, and programs of the first one's device.
 struct Networks {
@@ -111,11 +108,11 @@ pub(super) fn exchanges(lab: &mut Lab) -> Parts {
         let group = GROUPS[index];
         add(
             &name("mckey to another host"),
-            members(far, alone, group, &dir),
+            mckey::heard([far, alone], [&far.address, &alone.address], group, &dir),
         );
         add(
             &name("mckey from another host"),
-            members(alone, far, group, &dir),
+            mckey::heard([alone, far], [&alone.address, &far.address], group, &dir),
         );
     }
     Ok(endings)
@@ -125,26 +122,4 @@ fn perftest(lab: &Lab, networks: &Networks, line: &str, dir: &Path) -> Ending {
     let [server, client] = &networks.joined;
     let ends = pair_of(line, &["-F", "-x", "0"], lab.port()).run(server, client, dir)?;
     judge_perftest(&ends, line, PATH_MTU)
-}
-
-/// Datagrams to a group from one member to another.
-fn members(receiver: &Host, sender: &Host, group: &str, dir: &Path) -> Ending {
-    let line = |host: &Host| {
-        let mut command = host.run("stdbuf");
-        command.args(["-oL", "mckey", "-m", group, "-b", &host.address]);
-        command.args(["-C", MESSAGES]);
-        command
-    };
-    let mut member = process::spawn(line(receiver), dir, "member")?;
-    if !member.wait_until(LIMIT, |member| member.output().contains("joined dgid:")) {
-        return Err(Stop::with("it does not join", &[&member.kill()]));
-    }
-    let mut sends = line(sender);
-    sends.arg("-s");
-    let sender = process::run(sends, dir, "sender", LIMIT)?;
-    let member = member.finish_after(&sender, LIMIT);
-    match member.success() && member.out.contains("return status 0") {
-        true => Ok(()),
-        false => Err(Stop::with("not all of it came", &[&member, &sender])),
-    }
 }

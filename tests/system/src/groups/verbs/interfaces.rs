@@ -15,7 +15,7 @@ use crate::programs::{cprogram, perftest};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// The second interface of each host, and its addresses, of the first one's subnets.
-const SECOND: [&str; 2] = ["fveth2", "fveth3"];
+pub(super) const SECOND: [&str; 2] = ["fveth2", "fveth3"];
 const IPV4: [&str; 2] = ["10.77.0.101", "10.77.0.102"];
 const IPV6: [&str; 2] = ["fd77::101", "fd77::102"];
 
@@ -37,7 +37,7 @@ pub(super) fn hosts(lab: &Lab) -> Result<([Host; 2], u32), Stop> {
 }
 
 /// Joins them by a second link.
-fn join_again(hosts: &[Host; 2], far: u32) -> Ending {
+pub(super) fn join_again(hosts: &[Host; 2], far: u32) -> Ending {
     let [here, there] = SECOND;
     let words = ["link", "add", here, "type", "veth", "peer", "name", there];
     ip(&hosts[0], &words)?;
@@ -53,7 +53,7 @@ fn join_again(hosts: &[Host; 2], far: u32) -> Ending {
 }
 
 /// Has the second link be in a subnet.
-fn in_subnet(hosts: &[Host; 2], ipv4: [&str; 2], ipv6: [&str; 2]) -> Ending {
+pub(super) fn in_subnet(hosts: &[Host; 2], ipv4: [&str; 2], ipv6: [&str; 2]) -> Ending {
     for (index, host) in hosts.iter().enumerate() {
         let v4 = format!("{}/24", ipv4[index]);
         ip(host, &["addr", "add", &v4, "dev", SECOND[index]])?;

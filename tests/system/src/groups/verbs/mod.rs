@@ -1,8 +1,10 @@
 //! Group `verbs`: what the stock programs see and do, and the C programs on data path behaviour.
 
 mod addresses;
+mod changes;
 mod interfaces;
 mod mtu;
+mod multicast;
 mod services;
 pub(crate) mod traffic;
 pub(crate) mod watch;
@@ -52,54 +54,8 @@ pub(crate) fn cases() -> Vec<Case> {
             contains(&finished, "ferroce0")
         }),
         Case::new("verbs/ibv_asyncwatch", watch::asyncwatch),
-        Case::new(
-            "verbs/veth/two interfaces in one subnet",
-            interfaces::one_subnet,
-        ),
-        Case::new("verbs/veth/rules by the source", interfaces::ruled),
-        Case::many("verbs/veth/routes.c", |lab| {
-            interfaces::without_route(lab, false)
-        }),
-        Case::many("verbs/veth/routes.c in another network", |lab| {
-            interfaces::without_route(lab, true)
-        }),
-        Case::new(
-            "verbs/veth/a given address moves",
-            interfaces::address_moves,
-        ),
-        Case::new(
-            "verbs/veth/addresses that come and go leave no descriptors",
-            addresses::come_and_go,
-        ),
-        Case::new(
-            "verbs/veth/a queue pair whose address goes and returns",
-            addresses::returns,
-        ),
-        Case::new(
-            "verbs/veth/an address moves to another device",
-            addresses::to_another_device,
-        ),
-        Case::new(
-            "verbs/veth/service addresses of the loopback",
-            interfaces::service_addresses,
-        ),
-        Case::new("verbs/veth/an interface comes and goes", |lab| {
-            interfaces::comes_and_goes(lab, false)
-        }),
-        Case::new(
-            "verbs/veth/an interface of another network comes and goes",
-            |lab| interfaces::comes_and_goes(lab, true),
-        ),
-        Case::many("verbs/veth/port_mtu.c", mtu::of_the_port),
-        Case::new(
-            "verbs/veth/a server, and its interface's MTU changes",
-            mtu::of_a_server,
-        ),
-        Case::new(
-            "verbs/veth/a transfer, and its interface's MTU dips",
-            mtu::of_a_transfer,
-        ),
     ];
+    cases.extend(changes::cases());
 
     for place in [
         Place::OneDaemon,
