@@ -49,7 +49,8 @@ impl Control {
         }))
     }
 
-    /// Asks for something, and waits for the answer. Events may come before it.
+    /// Asks for something, and waits for the answer. Events may come before it. An answer that is
+    /// kept is to be stored by `request` itself, before another thread has a later one.
     pub(super) fn ask<R>(
         &self,
         request: impl FnOnce(&mut Client) -> Result<R, ControlError>,
@@ -64,13 +65,17 @@ impl Control {
         self.0.as_ref().is_some_and(Daemon::is_lost)
     }
 
-    /// The next thing that the daemon has told.
-    pub(super) fn event(&self) -> Option<Event> {
+    /// The next thing that the daemon has told. `taken` is shown it before another thread gets one:
+    /// what is kept must be the last that was told.
+    pub(super) fn event(&self, taken: impl FnOnce(&Event)) -> Option<Event> {
         let daemon = self.0.as_ref()?;
-        match daemon.is_lost() {
-            true => (!daemon.ended.swap(true, Ordering::Relaxed)).then_some(Event::Shutdown),
-            false => daemon.client.lock().try_event(),
+        if daemon.is_lost() {
+            return (!daemon.ended.swap(true, Ordering::Relaxed)).then_some(Event::Shutdown);
         }
+        let mut client = daemon.client.lock();
+        let event = client.try_event()?;
+        taken(&event);
+        Some(event)
     }
 
     /// Whether it has told something while an answer was waited for.

@@ -26,9 +26,12 @@ impl Hca {
     }
 
     fn ask_for_faults(&self) -> Result<()> {
-        let given = self.control.ask(|daemon| daemon.my_faults())?;
-        let any = self.taps.faults.replace(&given, self.counters());
-        self.taps.set(FAULTS, any);
+        self.control.ask(|daemon| {
+            let given = daemon.my_faults()?;
+            let any = self.taps.faults.replace(&given, self.counters());
+            self.taps.set(FAULTS, any);
+            Ok(())
+        })?;
         Ok(())
     }
 

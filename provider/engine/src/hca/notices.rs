@@ -35,11 +35,25 @@ impl Hca {
     }
 
     fn take_events(&self) {
-        while let Some(event) = self.control.event() {
+        loop {
+            let mut is_news = false;
+            let event = self.control.event(|event| match event {
+                Event::PortState { active } => is_news = self.link.set_active(*active),
+                Event::Link {
+                    active_mtu,
+                    speed_mbps,
+                } => self.link.set(*active_mtu, *speed_mbps),
+                _ => {}
+            });
+            let Some(event) = event else { return };
             match event {
                 Event::GidChange => {
-                    if let Ok(gids) = self.control.ask(|daemon| daemon.gids()) {
+                    let tables = self.control.ask(|daemon| {
+                        let gids = daemon.gids()?;
                         let before = std::mem::replace(&mut *self.gids.write(), gids.clone());
+                        Ok((before, gids))
+                    });
+                    if let Ok((before, gids)) = tables {
                         let gone = gone(&before, &gids);
                         if !gone.is_empty() {
                             self.leave_addresses(&gone);
@@ -58,7 +72,7 @@ impl Hca {
                     self.port_event(PORT, EVENT_GID_CHANGE);
                 }
                 Event::PortState { active } => {
-                    if self.link.set_active(active) {
+                    if is_news {
                         let event = match active {
                             true => EVENT_PORT_ACTIVE,
                             false => EVENT_PORT_ERR,
@@ -66,19 +80,18 @@ impl Hca {
                         self.port_event(PORT, event);
                     }
                 }
-                Event::Link {
-                    active_mtu,
-                    speed_mbps,
-                } => {
-                    self.link.set(active_mtu, speed_mbps);
-                    self.renew_mtu();
-                }
+                Event::Link { .. } => self.renew_mtu(),
                 Event::Port { port, event } => {
-                    let ports = self.control.ask(|daemon| daemon.ports());
-                    for state in ports.into_iter().flatten() {
-                        if let Ok(port) = ib::find(self.ports.with_cables(), state.number) {
-                            port.update(state);
+                    let renewed = self.control.ask(|daemon| {
+                        for state in daemon.ports()? {
+                            if let Ok(port) = ib::find(self.ports.with_cables(), state.number) {
+                                port.update(state);
+                            }
                         }
+                        Ok(())
+                    });
+                    if let Err(error) = renewed {
+                        tracing::debug!(%error, "the ports are as they were");
                     }
                     self.renew_p_keys();
                     self.port_event(port, event);

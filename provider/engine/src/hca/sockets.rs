@@ -112,25 +112,27 @@ impl Hca {
     /// queue pair goes on should its address return. Another device may want the others.
     pub(super) fn leave_addresses(&self, gone: &[GidEntry]) {
         let paths = self.paths_in_use();
-        let is_used = |gid: &&GidEntry| paths.iter().any(|path| path.key.local == gid.addr);
-        let mut left = Vec::new();
+        let is_used = |addr| paths.iter().any(|path| path.key.local == addr);
+        let mut any = false;
+        // Until the daemon knows: another thread may hear that the address is there again.
         let mut receivers = self.receivers.write();
-        for gid in gone.iter().filter(|gid| !is_used(gid)) {
-            let is_its = |r: &mut Arc<Receiver<_>>| r.is_of_slot() && r.local == gid.addr;
-            let found = receivers.extract_if(.., is_its);
-            left.extend(found.map(|receiver| (receiver, gid)));
+        for GidEntry { addr, scope_id, .. } in gone {
+            if is_used(*addr) || self.has_address(*addr) {
+                continue;
+            }
+            let is_its = |r: &mut Arc<Receiver<_>>| r.is_of_slot() && r.local == *addr;
+            for receiver in receivers.extract_if(.., is_its) {
+                any = true;
+                receiver.leave();
+                let told = (self.control).ask(|daemon| daemon.leave_socket(*addr, *scope_id));
+                if let Err(error) = told {
+                    tracing::debug!(%error, %addr, "it is not said that an address is left");
+                }
+            }
         }
         drop(receivers);
 
-        for (receiver, gid) in &left {
-            receiver.leave();
-            let (addr, scope_id) = (gid.addr, gid.scope_id);
-            let told = (self.control).ask(|daemon| daemon.leave_socket(addr, scope_id));
-            if let Err(error) = told {
-                tracing::debug!(%error, %addr, "it is not said that an address is left");
-            }
-        }
-        if !left.is_empty() {
+        if any {
             // Its io_uring holds the sockets until it looks.
             self.driver.hand_back();
             self.driver.wake();
