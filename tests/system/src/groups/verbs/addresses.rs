@@ -31,17 +31,22 @@ fn descriptors(process: u64) -> Result<usize, Stop> {
     Ok(all.context("a process's descriptors")?.count())
 }
 
-/// Neither the daemon nor a program that receives datagrams at every address keeps anything of
-/// those that have gone; and one that returns is as good as new.
-pub(super) fn come_and_go(lab: &mut Lab) -> Ending {
+/// Two hosts whose devices have what addresses of IPv4 their interfaces have.
+fn at_interfaces(lab: &mut Lab) -> Result<[Host; 2], Stop> {
     lab.vacate();
-    let dir = lab.case_dir()?;
     let (mut hosts, _) = hosts(lab)?;
     for (host, interface) in hosts.iter_mut().zip(netns::INTERFACES) {
         only_ipv4(host, interface)?;
         host.up_with(&["--netdev", interface])?;
     }
-    let [near, far] = &hosts;
+    Ok(hosts)
+}
+
+/// Neither the daemon nor a program that receives datagrams at every address keeps anything of
+/// those that have gone; and one that returns is as good as new.
+pub(super) fn come_and_go(lab: &mut Lab) -> Ending {
+    let dir = lab.case_dir()?;
+    let [near, far] = &at_interfaces(lab)?;
     let [interface, there] = netns::INTERFACES;
 
     let mut command = near.run("stdbuf");
@@ -85,14 +90,8 @@ pub(super) fn come_and_go(lab: &mut Lab) -> Ending {
 pub(super) fn returns(lab: &mut Lab) -> Ending {
     const OWN: &str = "10.77.0.60";
 
-    lab.vacate();
     let dir = lab.case_dir()?;
-    let (mut hosts, _) = hosts(lab)?;
-    for (host, interface) in hosts.iter_mut().zip(netns::INTERFACES) {
-        only_ipv4(host, interface)?;
-        host.up_with(&["--netdev", interface])?;
-    }
-    let [near, far] = &hosts;
+    let [near, far] = &at_interfaces(lab)?;
     let interface = netns::INTERFACES[0];
     change(near, "add", 60, interface)?;
     is_at(near, interface, 2)?;
