@@ -10,6 +10,7 @@ use crate::lab::Lab;
 use crate::lab::environment;
 use crate::lab::host::Host;
 use crate::lab::netns::{ADDRESSES, ADDRESSES_V6, INTERFACES, Namespace};
+use crate::programs::mckey;
 
 /// A second link between the two hosts of a pair: its ends.
 const SECOND: [&str; 2] = ["fveth2", "fveth3"];
@@ -312,10 +313,7 @@ fn groups(lab: &mut Lab) -> Ending {
         });
         let mut member = far.run("stdbuf");
         member.args(["-oL", "mckey", "-m", &there, "-b", own, "-C", "5"]);
-        let mut member = process::spawn(member, &dir, "member")?;
-        if !member.wait_until(LIMIT, |member| member.output().contains("joined dgid:")) {
-            return Err(Stop::with("it does not join", &[&member.kill()]));
-        }
+        let member = mckey::joined(member, &dir)?;
         let sender = sender(near, &here)?;
         let member = member.finish_after(&sender, Duration::from_secs(10));
         if !member.success() || !member.out.contains("return status 0") {

@@ -12,7 +12,7 @@ use crate::harness::process::{self, Running};
 use crate::lab::Lab;
 use crate::lab::host::Host;
 use crate::lab::netns::{self, Namespace};
-use crate::programs::perftest;
+use crate::programs::{mckey, perftest};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// How many addresses come and go.
@@ -51,10 +51,7 @@ pub(super) fn come_and_go(lab: &mut Lab) -> Ending {
 
     let mut command = near.run("stdbuf");
     command.args(["-oL", "mckey", "-m", "239.77.0.2", "-b", &near.address]);
-    let mut member = process::spawn(command, &dir, "member")?;
-    if !member.wait_until(LIMIT, |m| m.output().contains("joined dgid:")) {
-        return Err(Stop::with("it does not join", &[&member.kill()]));
-    }
+    let member = mckey::joined(command, &dir)?;
     let daemon = near.status()?["pid"].as_u64().unwrap_or_default();
     let both = [daemon, u64::from(member.id())];
     let count = || -> Result<Vec<usize>, Stop> { both.map(descriptors).into_iter().collect() };

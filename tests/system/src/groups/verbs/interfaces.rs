@@ -11,7 +11,7 @@ use crate::harness::process;
 use crate::lab::Lab;
 use crate::lab::host::Host;
 use crate::lab::netns::{self, Pair};
-use crate::programs::{cprogram, perftest};
+use crate::programs::{cprogram, mckey, perftest};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// The second interface of each host, and its addresses, of the first one's subnets.
@@ -208,7 +208,7 @@ fn sent(host: &Host, interface: &str) -> Result<u64, Stop> {
 
 /// Whose programs those of a device are that need not be in its network: if they are `apart`, their
 /// own has nothing.
-fn programs(host: &Host, apart: bool) -> Result<Option<Host>, Stop> {
+pub(super) fn programs(host: &Host, apart: bool) -> Result<Option<Host>, Stop> {
     apart.then(|| host.apart()).transpose()
 }
 
@@ -262,10 +262,7 @@ pub(super) fn comes_and_goes(lab: &mut Lab, apart: bool) -> Ending {
     };
     let aside = programs(&hosts[0], apart)?;
     let line_of_member = line(aside.as_ref().unwrap_or(&hosts[0]), &[]);
-    let mut member = process::spawn(line_of_member, &dir, "member")?;
-    if !member.wait_until(LIMIT, |m| m.output().contains("joined dgid:")) {
-        return Err(Stop::with("it does not join", &[&member.kill()]));
-    }
+    let mut member = mckey::joined(line_of_member, &dir)?;
 
     ip(&hosts[0], &["link", "del", "renamed"])?;
     is_at(&hosts[0], "renamed", 0)?;

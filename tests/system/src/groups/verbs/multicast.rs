@@ -1,6 +1,6 @@
 //! Multicast groups where a device, or its host, has several interfaces.
 
-use crate::groups::verbs::interfaces::{SECOND, hosts, in_subnet, join_again};
+use crate::groups::verbs::interfaces::{SECOND, hosts, in_subnet, join_again, programs};
 use crate::groups::verbs::watch::ip;
 use crate::harness::case::Ending;
 use crate::lab::Lab;
@@ -22,10 +22,7 @@ pub(super) fn on_each_link(lab: &mut Lab, apart: bool) -> Ending {
         let options: Vec<&str> = all.iter().flat_map(|of| ["--addr", of[index]]).collect();
         host.up_with(&options)?;
     }
-    let aside = match apart {
-        true => Some(hosts[0].apart()?),
-        false => None,
-    };
+    let aside = programs(&hosts[0], apart)?;
     let ends = [aside.as_ref().unwrap_or(&hosts[0]), &hosts[1]];
     // A sender sleeps for three seconds, so these are few.
     let of_a_link = "ff12::77:1";
