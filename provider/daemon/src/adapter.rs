@@ -200,9 +200,7 @@ impl Adapter {
     pub(crate) fn take_socket_back(&self, group: usize, slot: u8) {
         if let Some(socket) = self.groups[group].existing(slot) {
             group::take_back(socket);
-            if let Err(errno) = self.poller.add(socket, Token::Slot { group, slot }) {
-                tracing::error!(error = %errno, slot, "cannot drain a socket");
-            }
+            self.watch(socket, group, slot);
         }
     }
 
@@ -248,12 +246,16 @@ impl Adapter {
             let Some(socket) = self.groups[group].existing(slot) else {
                 break;
             };
-            if held.contains(&slot) {
-                continue;
+            if !held.contains(&slot) {
+                self.watch(socket, group, slot);
             }
-            if let Err(errno) = self.poller.add(socket, Token::Slot { group, slot }) {
-                tracing::error!(error = %errno, slot, "cannot drain a socket");
-            }
+        }
+    }
+
+    /// Has the daemon hear of what comes to a group's socket of a slot.
+    fn watch(&self, socket: &OwnedFd, group: usize, slot: u8) {
+        if let Err(errno) = self.poller.add(socket, Token::Slot { group, slot }) {
+            tracing::error!(error = %errno, slot, "cannot drain a socket");
         }
     }
 

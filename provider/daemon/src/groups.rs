@@ -41,6 +41,12 @@ impl Groups {
         all.filter_map(|(number, group)| Some((number, group.as_ref()?)))
     }
 
+    /// The smallest receive buffer that the kernel granted one of them, as it counts it.
+    pub(crate) fn granted_receive_buffer(&self) -> Option<u32> {
+        let granted = self.iter().map(|(_, group)| group.granted_receive_buffer());
+        granted.min()
+    }
+
     /// All, to be changed.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Group> {
         self.0.iter_mut().flatten()

@@ -33,9 +33,7 @@ impl Adapter {
         }
 
         self.info.ib_ports = ends.len() as u8;
-        let groups = self.groups.iter();
-        let granted = groups.map(|(_, group)| group.granted_receive_buffer());
-        self.info.rcvbuf = granted.min().unwrap_or(0);
+        self.info.rcvbuf = self.groups.granted_receive_buffer().unwrap_or(0);
         let config = config(&self.info, self.description.text(), ends.len());
         self.info.sys_image_guid = self.info.node_guid;
         let fabric = Fabric::new(config, ends, self.counting.own.clone());

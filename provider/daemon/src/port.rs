@@ -157,9 +157,7 @@ impl Adapter {
             self.open_group(address)?;
         }
         self.gids.update(&wanted);
-        let groups = self.groups.iter();
-        let granted = groups.map(|(_, group)| group.granted_receive_buffer());
-        self.info.rcvbuf = match granted.min() {
+        self.info.rcvbuf = match self.groups.granted_receive_buffer() {
             Some(granted) => granted,
             None => granted_without_address(self.settings.receive_buffer)?,
         };
