@@ -62,10 +62,9 @@ impl Hca {
         let keys = self.keys.read();
         let now = timers::now();
         // Those that there are now: others may go on posting.
-        let listed: Vec<_> = (0..self.waiting.len())
+        let listed = (0..self.waiting.len())
             .map_while(|_| self.waiting.pop())
-            .filter_map(|index| qps.find(index))
-            .collect();
+            .filter_map(|index| qps.find(index));
         let mut sent = false;
         self.visit(listed, |qp, inner| {
             sent |= qp.send_what_waits(inner, &keys, now);

@@ -133,9 +133,7 @@ impl Hca {
         drop(receivers);
 
         if any {
-            // Its io_uring holds the sockets until it looks.
-            self.driver.hand_back();
-            self.driver.wake();
+            self.driver.let_go();
         }
     }
 

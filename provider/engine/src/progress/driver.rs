@@ -161,6 +161,13 @@ impl Driver {
         }
     }
 
+    /// Has the helper let go of sockets that are received from no more: its io_uring holds them,
+    /// and with them their memberships, until it looks.
+    pub(crate) fn let_go(&self) {
+        self.hand_back();
+        self.wake();
+    }
+
     /// The application drives, though it waits: until then, at most.
     pub(super) fn polls_until(&self, at: Time) {
         self.polled_at.store(at);

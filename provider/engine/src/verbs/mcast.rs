@@ -122,9 +122,7 @@ impl Hca {
             return;
         }
         groups.iter_mut().for_each(|group| group.follow(self));
-        // As when a group is closed.
-        self.driver.hand_back();
-        self.driver.wake();
+        self.driver.let_go();
     }
 }
 
@@ -241,9 +239,7 @@ impl Group<Qp> {
         }
         let ours = |r: &Arc<Receiver<_>>| self.receivers.iter().any(|o| Arc::ptr_eq(o, r));
         hca.receivers.write().retain(|r| !ours(r));
-        // Its io_uring holds the sockets, and with them the membership, until it looks.
-        hca.driver.hand_back();
-        hca.driver.wake();
+        hca.driver.let_go();
     }
 }
 
